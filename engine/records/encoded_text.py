@@ -69,16 +69,24 @@ _COLOUR = (
 )
 _ESCAPE = re.compile(
     rf"(?P<nothing>(?:[{_INVISIBLE}]++|{_COLOUR}|\\\r?\n[ \t]*+){{1,100}}+)"
-    r"|%(?:25){0,4}(?P<percent>[0-9A-Fa-f]{2})"
-    r"|(?P<entity>&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});)"
-    r"|\\{1,8}(?:u(?P<u>[0-9A-Fa-f]{4})|U(?P<U>[0-9A-Fa-f]{8})|u\{(?P<braced>[0-9A-Fa-f]{1,6})\}|x(?P<x>[0-9A-Fa-f]{2})|(?P<octal>[0-3][0-7]{2}))"
+    r"|%(?:25){0,4}(?:(?P<percent>[0-9A-Fa-f]{2})|u(?P<percent_u>[0-9A-Fa-f]{4}))"
+    r"|(?P<entity>&(?:#[0-9]{1,7}+;?|#[xX][0-9A-Fa-f]{1,6}+;?|[A-Za-z][A-Za-z0-9]{1,30};))"
+    r"|\\{1,8}(?:u(?P<u>[0-9A-Fa-f]{4})|U(?P<U>[0-9A-Fa-f]{8})|[ux]\{(?P<braced>[0-9A-Fa-f]{1,6}(?: [0-9A-Fa-f]{1,6}){0,99})\}"
+    r"|x(?P<x>[0-9A-Fa-f]{2})|o\{0?(?P<octal_braced>[0-7]{1,3})\}|0000(?P<css>[0-9A-Fa-f]{2}) ?|0?(?P<octal>[01][0-7]{2}))"
     r"|\\{1,4}(?P<slash>/)(?=[A-Za-z0-9+/=])"
+    r"|(?<=[A-Za-z0-9!$%&*+=_.:;,#@~^?-])(?:\\{1,4}(?P<sign>[!#$%&()*+,.:;<=>?@\[\]^_{|}~-])"
+    r"|`(?P<tick>[$\"'`])|\^(?P<caret>[&|<>^%\"()]))(?=[A-Za-z0-9!$%&*+=_.:;,#@~^?\\-])"
     r"|(?P<wide>[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a])"
 )
-_SIGNS = re.compile(rf"[\x1b\x9b\\%&^{_INVISIBLE}\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
+_SIGNS = re.compile(rf"[\x1b\x9b\\%&^`{_INVISIBLE}\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
 """How an escape begins."""
-_WEAK = re.compile(r"\\{1,8}(?P<weak>[nrt\"'/`\\])|(?P<wide_sign>[\uff01-\uff5e])")
+_WEAK = re.compile(
+    r"\\{1,8}(?P<weak>[nrt\"'/`\\])|\\(?P<short_octal>[0-7]{1,2})|%(?P<doubled>%)|(?P<wide_sign>[\uff01-\uff5e])"
+)
 """Escapes that are decoded beside the others only: what looks for secrets knows them."""
+_ESCAPED_SIGNS = frozenset(("weak", "slash", "sign", "tick", "caret", "doubled"))
+"""Groups of escapes that consist of a sign of escape and the character itself."""
+_OCTAL = frozenset(("octal", "octal_braced", "short_octal"))
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 _QUOTED_PRINTABLE = re.compile(r"(?<=[!-~])=(?:\r?\n(?=[!-~])|(?:3D|5F|2[BDEF]|3[ABCF]|7E|5[BDE]|7[BCD])(?=[!-~]))")
 """RFC 2045, section 6.7: a soft line break, or a sign that is rarely written like that otherwise."""
@@ -95,10 +103,11 @@ def _plain_of(found: re.Match[str]) -> str:
         return html.unescape(value)
     if group in ("wide", "wide_sign"):
         return chr(ord(value) - 0xFEE0)
-    if group in ("weak", "slash"):
+    if group in _ESCAPED_SIGNS:
         return _CONTROLS.get(value, value)
-    code = int(value, 8 if group == "octal" else 16)
-    return chr(code) if code < 0x80 else found[0]
+    base = 8 if group in _OCTAL else 16
+    codes = [int(code, base) for code in value.split(" ")]
+    return "".join(map(chr, codes)) if max(codes) < 0x80 else found[0]
 
 
 _BOTH = re.compile(f"{_ESCAPE.pattern}|{_WEAK.pattern}")
@@ -110,11 +119,11 @@ def decoded_views(text: str) -> Iterator[DecodedText]:
     for strong, each in ((_escapes(text), _BOTH), (quoted, _QUOTED_ANY)):
         parts = list(_around(strong, len(text)))
         if parts:
-            yield _decode(text, parts, each, _plain_of)
+            yield _decode(text, parts, _matches(text, parts, each, _plain_of))
     runs = sorted([*_base64_runs(text), *_hexadecimal_runs(text)])
     for found in (runs, *dumped_texts(text)):
         if found:
-            yield _of_runs(found)
+            yield _decode(text, list(_around((run[:2] for run in found), len(text))), _joined(found))
 
 
 def _escapes(text: str) -> Iterator[Span]:
@@ -138,38 +147,58 @@ def _around(spans: Iterable[Span], length: int) -> Iterator[Span]:
         yield begin, end
 
 
-def _decode(
-    text: str, parts: list[Span], pattern: re.Pattern[str], plain_of: Callable[[re.Match[str]], str]
-) -> DecodedText:
+def _matches(
+    text: str, parts: Iterable[Span], pattern: re.Pattern[str], plain_of: Callable[[re.Match[str]], str]
+) -> Iterator[Run]:
+    for begin, end in parts:
+        for found in pattern.finditer(text, begin, end):
+            instead = plain_of(found)
+            if instead != found[0]:
+                yield *found.span(), instead
+
+
+def _joined(runs: Iterable[Run]) -> Iterator[Run]:
+    """These runs without what overlaps. Those of lines that follow each other are one text."""
+    done = 0
+    for begin, end, plain in runs:
+        if begin >= done:
+            yield done if begin == done + 1 else begin, end, plain
+            done = end
+
+
+def _decode(text: str, parts: Iterable[Span], runs: Iterable[Run]) -> DecodedText:
+    """These parts of the text, with what the runs in them stand for."""
     pieces: list[str] = []
     edits: list[tuple[int, int, int, int]] = []
     length = done = 0
-
+    runs = iter(runs)
+    run = next(runs, None)
     for begin, end in parts:
         if begin > done:
             done_before, done = done, begin
             edits.append((length, length + len(_GAP), done_before, begin))
             pieces.append(_GAP)
             length += len(_GAP)
-        for found in pattern.finditer(text, begin, end):
-            instead = plain_of(found)
-            if instead != found[0]:
-                first, last = found.span()
-                pieces += (text[done:first], instead)
-                length += first - done
-                edits.append((length, length + len(instead), first, last))
-                length += len(instead)
-                done = last
+        while run is not None and run[0] < end:
+            first, last, plain = run
+            pieces += (text[done:first], plain)
+            length += first - done
+            edits.append((length, length + len(plain), first, last))
+            length += len(plain)
+            done = last
+            run = next(runs, None)
         pieces.append(text[done:end])
         length += end - done
         done = end
     return DecodedText("".join(pieces), edits)
 
 
-_BREAK = re.compile(r"[\"'\\\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_BREAK = re.compile(r"[\"'\\<\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _LINE_END = re.compile(
-    r"(?:[ \t]{0,4}\\?(?:\r?\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\\r\\n|\\n)[ \t]{0,40}"
-    r"|[\"'][ \t]{0,4}[+,.]?[ \t]{0,4}\\?(?:\r?\n[ \t]{0,40})?[\"'])"
+    r"(?:[ \t]{0,4}[|│┃]?[ \t]{0,4}\\?(?:\r?\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\\r\\n|\\n)[ \t]{0,40}"
+    r"(?:(?:[>#*|:│┃]|//|--|\d{1,5}[ \t]?[|:│])[ \t]{1,4}){0,2}"
+    r"|(?:</?[A-Za-z][^<>\s]{0,20}>){1,4}"
+    r"|[\"'][ \t]{0,4}(?:[+,.&~]|\.\.|\|\||<>)?[ \t]{0,4}[\\_]?(?:\r?\n[ \t]{0,40})?(?:[+.&~]|\.\.|\|\|)?[ \t]{0,4}[\"'])"
     r"(?=[A-Za-z0-9_+/=-])"
 )
 """What stands between two parts of a word: a line end, or the quotes of two parts of a literal."""
@@ -192,7 +221,9 @@ def joined_lines(text: str, begins_key: Callable[[str, int], bool]) -> DecodedTe
         return None
     kept = {found.start() for found in ends}
     parts = list(_around((found.span() for found in ends), len(text)))
-    return _decode(text, parts, _LINE_END, lambda found: "" if found.start() in kept else found[0])
+    return _decode(
+        text, parts, _matches(text, parts, _LINE_END, lambda found: "" if found.start() in kept else found[0])
+    )
 
 
 def _line_ends(text: str) -> Iterator[re.Match[str]]:
@@ -223,8 +254,13 @@ _BASE64_MORE = re.compile(
 )
 _WRAPPED = 32
 """A run of base64 of so many characters, a multiple of four, may go on in the next line."""
-_BASE32 = re.compile(r"[A-Z2-7]{24,}+={0,6}(?![A-Za-z0-9+/_-])")
-_HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x|\\x)?(?:[0-9A-Fa-f]{2}(?:, ?|[ :-])?(?:0x|\\x)?){12,}+")
+_PART = re.compile(r"(?<=[/_-])[A-Za-z0-9]{16,}+")
+"""The beginning of a part of a run that may be a text by itself, such as a segment of a path."""
+_BASE32 = re.compile(r"(?:[A-Z2-7]{24,}+|[a-z2-7]{24,}+)={0,6}(?![A-Za-z0-9+/_-])")
+_HEX = re.compile(
+    r"[0-9A-Fa-f](?<![0-9A-Za-wyz].)[0-9A-Fa-f]"
+    r"(?:(?:,(?:\\?\s{1,8})?|[ :-]\\?|\\|\r?\n[ \t]{0,8})?(?:0x|\\x)?[0-9A-Fa-f]{2}){9,}+"
+)
 _NO_DIGIT = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
 _MOST_NULS = 2
 """NULs in a text: those of SASL PLAIN (RFC 4616)."""
@@ -235,46 +271,44 @@ _LOOKED_AT = 16
 """Characters of a run that are decoded first: nearly all runs are no text, and these show it."""
 
 
-def _of_runs(runs: Iterable[Run]) -> DecodedText:
-    """What these runs stand for. Those of lines that follow each other are one text."""
-    pieces: list[str] = []
-    edits: list[tuple[int, int, int, int]] = []
-    length = done = 0
-    for begin, end, plain in runs:
-        if begin < done:
-            continue
-        if not edits or begin > done + 1:
-            edits.append((length, length + len(_GAP), done, begin))
-            pieces.append(_GAP)
-            length += len(_GAP)
-        edits.append((length, length + len(plain), begin, end))
-        pieces.append(plain)
-        length += len(plain)
-        done = end
-    return DecodedText("".join(pieces), edits)
-
-
 def _base64_runs(text: str) -> Iterator[Run]:
     done = 0
     for found in _BASE64.finditer(text):
-        begin, end = found.span("run")
-        first = text[begin : begin + _LOOKED_AT]
-        if begin >= done and first.isupper() and (found32 := _BASE32.match(text, begin)):
-            plain = _text_of(_from_base32(found32[0]))
-            if plain is not None:
-                done = found32.end()
-                yield begin, done, plain
-                continue
-        if begin < done or first.islower() or _text_of(_from_base64(first), partly=True) is None:
+        if found.start("run") < done:
             continue
-        run = [text[begin:end]]
-        while len(run[-1]) >= _WRAPPED and not len(run[-1]) % 4 and (more := _BASE64_MORE.match(text, end)):
-            run.append(more["run"])
-            end = more.end()
-        done = end
-        plain = _text_of(_from_base64("".join(run)))
-        if plain is not None:
-            yield begin, end, plain
+        begin, end = found.span("run")
+        if (found32 := _BASE32.match(text, begin)) and (
+            plain := _text_of(_from_base32(found32[0].upper()))
+        ) is not None:
+            done = found32.end()
+            yield begin, done, plain
+            continue
+        ends: tuple[int, ...] = (end,)
+        for at in (begin, *(part.start() for part in _PART.finditer(text, begin + 1, end))):
+            if at < done or not _may_be_base64(text, at):
+                continue
+            segment = text.find("/", at, end)
+            for last in (*ends, segment if segment >= 0 else end):
+                run, done = _with_more_lines(text, at, last)
+                plain = _text_of(_from_base64(run))
+                if plain is not None:
+                    yield at, done, plain
+                    break
+            ends = ()  # so that the end of a long run is looked at once
+
+
+def _with_more_lines(text: str, begin: int, end: int) -> tuple[str, int]:
+    """A run of base64 with the lines in which it goes on, and where it ends."""
+    run = [text[begin:end]]
+    while len(run[-1]) >= _WRAPPED and not len(run[-1]) % 4 and (more := _BASE64_MORE.match(text, end)):
+        run.append(more["run"])
+        end = more.end()
+    return "".join(run), end
+
+
+def _may_be_base64(text: str, begin: int) -> bool:
+    first = text[begin : begin + _LOOKED_AT]
+    return not first.islower() and _text_of(_from_base64(first), partly=True) is not None
 
 
 def _from_base32(run: str) -> bytes:

@@ -36,6 +36,15 @@ _COMMON = frozenset(
     """.split()
 )
 """Words of prose about passwords, and of names of settings."""
+_PAIRS = frozenset(
+    first + second
+    for first, *seconds in (
+        "abcdgilmnprst bael caehiklotu daei eacdeflmnprstvx fefio ger haeio iacdefglmnorstvz ke laeilosuy maeiop "
+        "nacdegiost ocdlmnoprstuvw paeiloprt qu radeimost sacehiopstu taehiorstuy uclnprst vaei ze"
+    ).split()
+    for second in seconds
+)
+"""The pairs of letters that words of code and English consist of: four in five of theirs, one in five of all pairs."""
 _CAMEL_HUMPS = re.compile(r"[A-Z]+[a-z]*|[a-z]+")
 
 
@@ -50,15 +59,22 @@ def looks_random(text: str) -> bool:
     False for identifiers, paths, words with numbers, plain numbers, and anything of fewer than eight ASCII letters and
     digits.
     """
+    if text.isalpha() and (text.islower() or text.isupper()):
+        return False
     plain = _OTHER.sub("", text)
     if len(plain) < 8:
         return False
     runs = _RUNS.findall(plain)
     turns = (len(runs) - 1) / (len(plain) - 1)
-    worded = sum(map(len, _WORDS.findall(text))) / len(plain)
+    worded = sum(len(word) for word in _WORDS.findall(text) if _is_worded(word.lower())) / len(plain)
     if _DIGITS.search(plain) and not plain.isdigit():
         return turns >= 0.2 and worded < 0.6
     return not plain.islower() and not plain.isupper() and turns >= 0.35 and worded < 0.4
+
+
+def _is_worded(run: str) -> bool:
+    """Whether a run of small letters may be a word, or a part of one: half of its pairs of letters are usual."""
+    return sum(map(_PAIRS.__contains__, map(str.__add__, run, run[1:]))) * 2 >= len(run) - 1
 
 
 def looks_generated(value: str) -> bool:

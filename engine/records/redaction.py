@@ -40,9 +40,9 @@ KINDS: dict[str, str] = {
         r"|PuTTY-User-Key-File-\d:(?s:.*?)(?:Private-MAC:[^\n]{0,200}|\Z)"
     ),
     "credentials": (
-        r"(?<=://)(?:[^\s/@:\"'<>]{0,100}:[^\s/@\"'<>]{1,200}(?:@[^\s/@\"'<>]{1,100}){0,2}(?=@)"
-        r"|[A-Za-z0-9_.~-]{20,200}(?=@))"
-        r"|(?<=[a-z]://)(?<!http://)(?<!https://)[^\s/@:\"'<>]{1,100}:[^\s@\"'<>]{1,200}(?=@[\w.-])"
+        r"://(?P<login>[^\s/@:\"'<>]{0,100}:[^\s/@\"'<>]{1,200}(?:@[^\s/@\"'<>]{1,100}){0,2}(?=@)"
+        r"|[A-Za-z0-9_.~-]{20,200}(?=@)"
+        r"|(?<=[a-z]://)(?<!http://)(?<!https://)[^\s/@:\"'<>]{1,100}:[^\s@\"'<>]{1,200}(?=@[\w.-]))"
     ),
     "token": "",
     "api_key": (
@@ -58,9 +58,9 @@ KINDS: dict[str, str] = {
         r"(?:(?<![\w.%+\\/:-])|(?<=mailto:)|(?<=\\[nrtbf]))[\w.%+-]++@(?:\w(?:[\w-]{0,61}\w)?\.){1,8}[^\W\d_]{2,63}"
         r"(?!\w|:[\w/~])"
     ),
-    "card": r"(?:(?<![\w.])|(?<=\\[nrtbf]))\d(?:[ -]?\d){12,}+",
-    "iban": r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,4})?(?![A-Za-z0-9])",
-    "ssn": r"(?<![\w.-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])",
+    "card": r"\d(?:(?<![\w.].)|(?<=\\[nrtbf].))(?:[ -]?\d){12,}+",
+    "iban": r"[A-Z](?<![A-Za-z0-9].)[A-Z]\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,4})?(?![A-Za-z0-9])",
+    "ssn": r"\d(?<![\w.-].)(?<!9)\d{2}(?<!000)(?<!666)-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])",
     "phone": r"(?<![\w.-])(?!\d{4}-\d\d-\d\d)(?:\+|00)?\(?\d(?:[ ().\-/]{0,2}\d){7,14}(?!\w)",
 }
 """The kinds of secrets, each with its pattern, if it has one. Some are found by more than that: a card number must have
@@ -88,20 +88,22 @@ _ONCE = bytes.maketrans(b"0123456789", bytes(range(10)))
 _DOUBLED = bytes.maketrans(b"0123456789", bytes(sum(divmod(2 * digit, 10)) for digit in range(10)))
 """From a digit to what it adds to the sum of a card number, and every other digit."""
 _NAMED = re.compile(
-    r"(?:passw(?:or)?[dt]|passphrase|passcode|pwd|secret|token|cred(?:ential)?s?|connection[_ -]?string"
+    r"(?:passw(?:or)?[dt]|pass[_ -](?:word|phrase|key)|passphrase|passcode|pwd|secret|token|cred(?:ential)?s?"
+    r"|connection[_ -]?string"
     r"|key(?:[_ -]?(?:base|data|id))?|pass|pw|psk|pat|sig(?:nature)?|salt|pepper|seed|mnemonic|auth|jwt|pin|pincode|sid"
-    r"|sess(?:ion)?(?:[_ -]?id)?)[0-9_a-z-]{0,16}[\"'\\\] \t]{0,4}(?:\[[\w*]{0,20}\][ \t]?)?"
+    r"|sess(?:ion)?(?:[_ -]?id)?)[0-9_a-z-]{0,16}(?:[ ]\d{1,2}|[ ]?\([^()\n]{1,20}\))?[\"'\\\]*_ \t]{0,4}(?:\[[\w*]{0,20}\][ \t]?)?"
     r"(?P<separator>=>|:=|[=:])"
 )
 """A name that may be one of a secret, in lower case, and a separator."""
 _VALUE = re.compile(
-    r"[ \t]{0,8}(?:(?:Bearer|Basic|Token)[ \t]{1,4})?"
+    r"[ \t*_]{0,8}(?:(?:Bearer|Basic|Token)[ \t]{1,4}|![\w!:./-]{1,30}[ ]|&\w{1,30}[ ]|\\[a-z]{2,12}(?=\{))?"
     r"(?:(?P<quote>[\"'`])(?P<quoted>(?:[^\"'`\\\s]|(?!(?P=quote))[\"'`]|\\[^\s]|''){4,499}+)(?P=quote)"
     r"|\\{1,4}[\"'`](?P<escaped>[^\"'`\\\s]{4,499}+)\\{1,4}[\"'`]"
     r"|\{(?P<braced>[^{}\s]{4,200}+)\}"
     r"|(?:\\{0,4}[\"'`])?(?P<long>[^\s\"'`,;&|<>(){}\[\]\\]{500})"
     r"|(?P<escaped_bare>(?:[^\s\"'`,;&|<>(){}\[\]\\]{1,100}+\\[ &$;|()*?#!](?=\w)){1,8}+"
     r"[^\s\"'`,;&|<>(){}\[\]\\]{1,100}+)"
+    r"|(?P<whole>(?![^\s]{0,200}[&;,|]\w{1,40}=)[^\s\"'`,;(){}\[\]\\]{6,499}+)(?=;{0,2}[ \t]{0,4}(?:\r?\n|\\n|\Z))"
     r"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\]{6,499}+)(?=[\s\"'`,;&|<>)}\]\\]|\Z))",
     re.IGNORECASE,
 )
@@ -113,11 +115,11 @@ _PHRASE_VALUE = re.compile(
 """A passphrase up to the closing quote or the end of the line."""
 _REST_OF_VALUE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]*+")
 _PLACEHOLDER = re.compile(
-    r"x+|\*+|\.+|•+|[<$%{#&].*|.*[{}<>].*|.*\.\.\."
+    r"x+|\*+|\.+|•+|.*(?:<[^<>]*>|\{[^{}]*\}|\$[({]).*|<.*|\{.*|\$[a-z_][\w.:>\[\]'-]*|%\w+%|%[(\d]?\w+[)]?s?|[#&]\w+|.*\.\.\."
     r"|(?:your|my|some|the|new|old|user|test|example|dummy|fake|sample)[-_ ]?.*"
     r"|change[-_]?me.*|none|null|nil|true|false|undefined|string|str|bytes|integer|number|boolean|object|array|any"
     r"|required|optional|todo|placeholder|redacted|hidden|password|passwd|secret|token|process\.env.*|os\.environ.*"
-    r"|import\.meta.*|env[:.].*|vault:.*|arn:.*|file:.*|[a-z]+://.*|[~./]{0,3}/.*|self\..*|this\..*",
+    r"|import\.meta.*|env[:.].*|vault:.*|arn:.*|file:.*|[a-z]+://.*|[~.]{1,3}/.*|/[\w.-]{0,30}(?:/.*)?|self\..*|this\..*",
     re.IGNORECASE | re.DOTALL,
 )
 _DIGIT = re.compile(r"[0-9]")
@@ -330,7 +332,7 @@ def _find_named_values(text: str) -> Iterator[Span]:
             continue
         group = found.lastgroup or ""
         value = found[group][:JUDGED_CHARS]
-        if COVER not in value and _is_secret(kind, value, quoted=group not in ("bare", "long")):
+        if COVER not in value and _is_secret(kind, value, quoted=group not in ("bare", "whole", "long")):
             done = found.end(group)
             if group == "long":
                 done = _REST_OF_VALUE.match(text, done).end()  # type: ignore[union-attr]
@@ -352,15 +354,15 @@ def _cards_in(run: re.Match[str]) -> Iterator[Span]:
         at = end or at + 1
 
 
-_DEFAULT = re.compile(r"\[[\w*]{0,20}\][ \t]?\Z")
-"""What a prompt shows between a name and its colon: `Secret Access Key [None]:`."""
+_DEFAULT = re.compile(r"(?:\[[\w*]{0,20}\]|\([^()\n]{1,20}\)[ *_]{0,3})[ \t]?\Z")
+"""What stands between a name and its colon: `Secret Access Key [None]:`, `key (hex):`."""
 
 
 def _kind_of_name(before: str) -> str:
     """What the name at the end of this text announces, as `kind_of_label` says it."""
-    if before.endswith(("]", "] ")):
+    if before.rstrip(" *_").endswith(("]", ")")):
         before = _DEFAULT.sub("", before)
-    return kind_of_label(before.rstrip(" \t\"'\\]"))
+    return kind_of_label(before.rstrip(" \t\"'\\]*_"))
 
 
 def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
@@ -369,6 +371,9 @@ def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
         return value.isdigit() and 4 <= len(value) <= 12
     if kind == "session":
         return len(value) >= 20 and not _UUID.fullmatch(value) and _is_secret("secret", value, quoted=quoted)
+    if kind == "key":
+        mixed = not value.islower() and not value.isupper() and len(value) >= 20
+        return mixed and _is_secret("secret", value, quoted=quoted)
     if kind == "password" and _ONE_PHRASE.fullmatch(value):
         return not _PLACEHOLDER.fullmatch(value) and is_passphrase(value)
     if _DIGIT.search(value) is None and (value.islower() or value.isupper()):

@@ -68,7 +68,18 @@ _ASSIGNED = (
 _LATIN_PASSWORDS = (
     *"passwort kennwort contraseña contrasena senha palavra-passe palavra_passe wachtwoord heslo salasana".split(),
     *"adgangskode hasło lösenord passord şifre parola parool jelszó lozinka slaptažodis parole zaporka geslo".split(),
-    *("mot de passe", "mots de passe", "parola d'ordine", "mật khẩu", "kata sandi", "palabra de paso", "clave de"),
+    *(
+        "mot de passe",
+        "mots de passe",
+        "parola d'ordine",
+        "mật khẩu",
+        "kata sandi",
+        "palabra de paso",
+        "clave de",
+        "code secret",
+        "codice segreto",
+        "geheimcode",
+    ),
 )
 """Words for "password", after which a sentence goes on to its value."""
 _OTHER_PASSWORDS = (
@@ -249,11 +260,12 @@ KEYWORD_PATTERNS = (
     ),
     # options and arguments of commands
     KeywordPattern(
-        ("creds", "credentials", "login", "account"),
-        r"\w{5,12}(?:[ ][\w-]{1,20}){0,5}[ ]?(?::|is|are|=)[ ]{1,4}[^\s/:]{1,60}[ ]?[/:|][ ]?"
+        ("creds", "credentials", "login", "account", "wifi", "wlan"),
+        r"\w{4,12}(?:[ ][\w-]{1,20}){0,5}[ ]?(?::|is|are|=)[ ]{1,4}[^\s/:]{1,60}[ ]?[/:|][ ]?"
         r"(?P<v>[^\s\"'/,;()]{6,100})",
         "mixed",
     ),
+    KeywordPattern((" pin is ", " pin code is "), r"[ ]pin(?: code)? is[ ](?P<v>\d{4,8})(?!\w)", "form"),
     KeywordPattern(("<<<",), r"<<<[ ]?[\"']?(?P<v>[^\s\"'$<]{6,200})", "mixed", needs="passwd"),
     KeywordPattern(("<(echo ", "<(printf "), r"<\((?:echo|printf)[ ](?:-n[ ])?[\"']?(?P<v>[^\s\"'$()]{6,200})[\"']?\)"),
     KeywordPattern(("net use ",), rf"net use[ ]\S{{1,60}}[ ]\S{{1,100}}[ ]{_WORD}"),

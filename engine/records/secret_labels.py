@@ -19,8 +19,9 @@ from .secret_columns import ColumnName, find_in_columns, may_be_column
 from .secret_keywords import BARE, COVER, EOL, QUOTE, SPACED, SecretTest, compiled
 from .secret_rules import Span, find_all
 
-Kind = Literal["password", "secret", "session", "pin", ""]
-"""What a label announces: a password, a random key or token, the id of a session, a short number, or none of these."""
+Kind = Literal["password", "secret", "key", "session", "pin", ""]
+"""What a label announces: a password, a random token, a key of whatever kind, the id of a session, a short number, or
+none of these."""
 
 PHRASE = (
     rf"(?:{SPACED}|[A-Za-z][a-z]{{2,11}}(?P<joint>[-_.+~*!#%^&@=,])[A-Za-z][a-z]{{2,11}}"
@@ -32,9 +33,18 @@ PHRASE = (
 
 _PASSWORDS = ("password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "pwd")
 _KEY_QUALIFIERS = (
-    "api access secret private auth account encryption signing master client app service shared storage license admin "
-    "deploy session subscription webhook role anon"
+    "api access secret private auth account encryption decryption signing validation machine master client app "
+    "application service shared storage license admin deploy session subscription webhook role anon unseal recovery"
 )
+"""What stands before "key" where the key is a secret, also if it consists of small letters and digits."""
+_OTHER_KEYS = frozenset(
+    "public pub primary foreign partition sort sorting cache row object index hash range unique natural composite "
+    "surrogate lookup map dict json idempotency dedup dedupe routing message group translation i18n locale shortcut "
+    "hot arrow enter react query state bucket blob file image img asset manifest chunk module registry config setting "
+    "option menu nav tab column field label title order compare cursor page prev start last first max min host known "
+    "authorized fingerprint jwk gpg pgp verify verification trust the a this each every by".split()
+)
+"""The same, where it is none."""
 _SECRETS = (
     "secret",
     "token",
@@ -44,18 +54,25 @@ _SECRETS = (
     "keybase",
     "keydata",
     "authsalt",
+    "passkey",
     "privatekeyid",
     *(f"{word}key" for word in _KEY_QUALIFIERS.split()),
 )
 _PASSWORD_WORDS = frozenset(("pass", "pw", "psk"))
 _SECRET_WORDS = frozenset(
-    "pat sig signature salt pepper seed mnemonic jwt auth creds jsessionid phpsessid pkey apikey".split()
+    "pat sig signature salt pepper seed mnemonic jwt auth creds pkey apikey private unseal fernet pw".split()
 )
 """Words that count only as whole words, because other words end like them."""
-_SESSIONS = frozenset(("session", "sessid", "sessionid"))
+_SESSION = re.compile(
+    r".*sess(?:ion)?(?:id)?(?<!assess)(?<!obsess)|(?:php|j|asp)?.*sessionid|.*(?<!in)(?<!re)(?<!pre)(?<!be)(?<!a)sid"
+    r"|.*(?:auth|jwt|csrf|xsrf)(?<!oauth)|remember(?:me|token|usertoken)?"
+)
+"""The last word of the name of a cookie that stands for a login, whatever is before it."""
 _NOT_PASS = frozenset("bypass compass encompass surpass trespass underpass overpass".split())
+_HASHED = frozenset("hash hashed digest fingerprint checksum sha sha256 md5 thumbprint policy file path url".split())
+"""Words of a name whose value is not the secret itself."""
 _NEUTRAL = frozenset(
-    "base value val values string hash plain plaintext cleartext text default prod production dev development test "
+    "base value val values string plain plaintext cleartext text default prod production dev development test "
     "testing staging stage live old new current previous confirm confirmation again raw data env main primary "
     "secondary here b".split()
 )
@@ -84,11 +101,15 @@ def _kind_of_name(name: str) -> Kind:
 
 def _kind_of_words(words: list[str]) -> Kind:
     last, joined = words[-1], "".join(words[-4:])
+    if "hashed" in words:
+        return ""
     if joined.endswith(_PASSWORDS) or last in _PASSWORD_WORDS or (last.endswith("pass") and last not in _NOT_PASS):
         return "password"
     if joined.endswith(_SECRETS) or last in _SECRET_WORDS:
         return "secret"
-    if last in _SESSIONS or words[-2:] in (["session", "id"], ["connect", "sid"]) or words == ["sid"]:
+    if last == "key" and len(words) > 1 and words[-2] not in _OTHER_KEYS:
+        return "key"
+    if _SESSION.fullmatch(last) or words[-2:] == ["session", "id"] or words[:1] == ["remember"]:
         return "session"
     return "pin" if last in ("pin", "pincode") else ""
 
@@ -108,9 +129,12 @@ _IS = r"(?:is|was|to|ist|lautet|est|es|è|é|sarà|será|är|er|je|jest|on|adala
 _AFTER = (
     r"(?:"
     rf"(?:{QUOTE})?(?:[ \t][^<>\n]{{0,60}}|(?<=[\"'])[^<>\n]{{0,60}})?>\s{{0,40}}(?:<[\w:]{{1,20}}>\s{{0,40}})?"
-    rf"(?P<element>{SPACED}|[^<>\s\"\\]{{4,400}})</"  # <password>…</, <property name="password">…</
-    r"|</[\w:]{1,30}>\s{0,40}<[\w:]{1,30}(?:[ \t][^<>\n]{0,40})?>\s{0,40}"
+    rf"(?:(?P<element>{SPACED}|[^<>\s\"\\]{{4,400}})</"  # <password>…</, <property name="password">…</
+    r"|<!\[CDATA\[(?P<cdata>[^\s\]]{4,400})\]\]>)"
+    r"|</[\w:]{1,30}>(?:\s{0,40}</?[\w:]{1,30}(?:[ \t][^<>\n]{0,40})?>){1,5}\s{0,40}"
     rf"(?P<next>{SPACED}|[^<>\s\"\\]{{4,400}})</"  # <key>password</key><string>…</string>
+    rf"|[^\n<>=]{{0,80}}:[ \t]{{0,4}}(?:{EOL}[ \t>|*`-]{{0,12}}){{1,3}}"
+    rf"(?P<below>{BARE}{{8,400}})(?=`{{0,3}}[ \t]{{0,4}}(?:{EOL}|\Z))"  # the following password …:, and it alone
     rf"|{QUOTE}\)?[ \t]{{0,4}},[ \t]{{0,4}}{QUOTE}{_quoted('pair', 6)}{QUOTE}(?![ \t]?:)"  # define('PASSWORD', '…')
     rf"|\([ \t]?N?{QUOTE}{_quoted('call', 6)}{QUOTE}"  # setPassword("…")
     rf"|{QUOTE}[^<>\n]{{0,80}}?\bvalue={QUOTE}{_quoted('value')}{QUOTE}"  # name="password" value="…"
@@ -138,7 +162,7 @@ _AFTER = (
     r")"
 )
 """What stands between the end of a name and the end of its value; the group is named after the notation."""
-_WEAK = frozenset(("pair", "call", "prose", "text", "arrow", "part"))
+_WEAK = frozenset(("pair", "call", "prose", "text", "arrow", "part", "below"))
 """Notations that often have something other than a secret, so that the value must look generated."""
 _VARIABLE = (
     r"(?:^|[\s\"'`(])--?(?!no-)[\w-]{0,30}\Z"
@@ -180,25 +204,27 @@ def find_labelled(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Sp
 
     lowered: the text in lower case, of the same length. is_secret: says whether a value looks like a secret.
     """
-    seen: set[int] = set()
-    columns: list[ColumnName] = []
+    labels = _labels(text, lowered)
+    for label, limit in zip(labels, [*(after.begin for after in labels[1:]), len(text)], strict=False):
+        after = list(_after(label, is_secret))
+        yield from after or _near(label, limit)
+        yield from _before(label, is_secret)
+    columns = [ColumnName(label.begin, label.end, label.kind) for label in labels if label.may_be_column]
+    yield from find_in_columns(text, columns, is_secret)
+
+
+def _labels(text: str, lowered: str) -> list[_Label]:
+    """The labels in a text, in order."""
+    labels: dict[int, _Label] = {}
     for stem in _STEMS:
         for at in find_all(stem, lowered):
             at += text[at] in "\"'."
             rest = _NAME_REST.match(text, at)
-            if rest is None or rest.end() in seen:
-                continue
-            end = rest.end()
-            kind = kind_of_label(text[max(0, at - NAME_CHARS) : end])
-            if kind:
-                seen.add(end)
-                label = _Label(text, at, end, kind)
-                after = list(_after(label, is_secret))
-                yield from after or _near(label)
-                yield from _before(label, is_secret)
-                if may_be_column(text, at, end):
-                    columns.append(ColumnName(at, end, kind))
-    yield from find_in_columns(text, columns, is_secret)
+            if rest is not None and rest.end() not in labels:
+                kind = kind_of_label(text[max(0, at - NAME_CHARS) : rest.end()])
+                if kind:
+                    labels[rest.end()] = _Label(text, at, rest.end(), kind)
+    return [labels[end] for end in sorted(labels)]
 
 
 class _Label(NamedTuple):
@@ -218,6 +244,11 @@ class _Label(NamedTuple):
     def is_glued(self) -> bool:
         """Whether the known part of the name goes on a word, as in `tiktoken`."""
         return self.begin > 0 and self.text[self.begin - 1].isalpha() and self.text[self.begin].islower()
+
+    @property
+    def may_be_column(self) -> bool:
+        """Whether the name stands as the name of a column does."""
+        return may_be_column(self.text, self.begin, self.end)
 
     @property
     def is_identifier(self) -> bool:
@@ -242,25 +273,29 @@ def _after(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
 _NEAR = 60
 """Characters behind a label, in its line and the next one, in which a generated value is taken for its value."""
 _VALUE_NEAR = re.compile(r"(?<![^\s\"'`=:(>])[^\s\"'`=:,;()<>{}\[\]\\]{8,200}(?![^\s\"'`;,)<])")
-_NO_VALUE = re.compile(r"(?:0x)?[0-9a-fA-F-]+|.*[/$@%].*|\w+\.\w.*", re.DOTALL)
+_NO_VALUE = re.compile(
+    r"(?:0x)?[0-9a-fA-F-]+|.*/.*|.*\$[\w{(].*|[^@]+@[\w-]+\.[\w.-]+|[\w-]+(?:\.[\w-]+)+|.*%[A-Za-z(].*", re.DOTALL
+)
 """Hashes, ids, paths, addresses and names with a dot, which stand beside words of secrets without being any."""
 _OTHER_NAME = re.compile(r"[,{};&][\s\"'{]*[\w.-]{1,40}[\"']?[ \t]*[:=]")
 """What shows that a value belongs to another name than the label before it."""
 
 
-def _near(label: _Label) -> Iterator[Span]:
-    """The first generated value behind a label, in whatever notation, unless it is the form of something else."""
-    if label.kind not in ("password", "secret") or (label.kind == "secret" and label.is_glued):
+def _near(label: _Label, limit: int) -> Iterator[Span]:
+    """The first generated value behind a label, in whatever notation, unless it is the form of something else.
+
+    limit: where the next label begins, whose value is looked for behind it.
+    """
+    if label.kind in ("pin", "key") or (label.kind == "secret" and label.is_glued):
         return
-    for found in _VALUE_NEAR.finditer(label.text, label.end, label.end + _NEAR + 40):
-        if found.start() - label.end > _NEAR or _OTHER_NAME.search(label.text, label.end, found.start()):
+    for found in _VALUE_NEAR.finditer(label.text, label.end, min(label.end + _NEAR + 40, limit)):
+        value = found[0]
+        if found.start() - label.end > _NEAR or COVER in value:
             return
-        if (
-            COVER not in found[0]
-            and looks_random(found[0])
-            and not (_NO_VALUE.fullmatch(found[0]) or _DATE.fullmatch(found[0]))
-        ):
-            yield found.span()
+        if looks_random(value) and not (_NO_VALUE.fullmatch(value) or _DATE.fullmatch(value)):
+            if len(value) >= 20 or label.kind != "session":
+                if not _OTHER_NAME.search(label.text, label.end, found.start()):
+                    yield found.span()
             return
 
 
