@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from .messages import Usage
+from .messages import Text, Usage
 from .outcome import CutSavings, Question, SubagentUse
 
 
@@ -23,11 +23,11 @@ class ParentCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class SessionSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """File and place in which an imported session was found. Labels that other programs made refer to these."""
 
-    file: str = ""
+    file: Text = ""
     """Path of the file, from the folder that was searched or that holds the file: `gpt-4o/task_3.traj`."""
     place: str = ""
     """Place of the session in the file, such as `line 3`; empty if it is the whole file."""
-    id: str = ""
+    id: Text = ""
     """Id that the session has in its file. It contains the file's name if the session has no id, or one that is unique
     only in that file."""
 
