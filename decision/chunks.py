@@ -14,7 +14,7 @@ class Chunk(Struct, frozen=True, tag=str.lower, gc=False):
 class TextDelta(Chunk, frozen=True, omit_defaults=True):
     """More of the answer's text."""
 
-    text: str
+    text: Text
     pieces: tuple[int, ...] = ()
     """If it was merged from several deltas: the length of each in characters. See `delta_merger.py`."""
 
@@ -22,7 +22,7 @@ class TextDelta(Chunk, frozen=True, omit_defaults=True):
 class ReasoningDelta(Chunk, frozen=True, omit_defaults=True):
     """More of the reasoning. A `signature` ends the block that it signs."""
 
-    text: str = ""
+    text: Text = ""
     signature: Name = ""
     redacted: bool = False
     """A block without a text to read, as in `Reasoning`. It stands alone: it does not end a block before it."""
@@ -38,7 +38,7 @@ class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):
     index: int
     id: Name = ""
     name: Name = ""
-    arguments: str = ""
+    arguments: Json = ""
     whole: bool | None = None
     """Whether the call is complete with this fragment, where the wire format says so; None: derive it from the
     arguments."""

@@ -219,7 +219,7 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     usage: Usage = Usage()
     cut_at: Name | None = None
     """Call id of the completion at which the stream was cut; nothing after it was used."""
-    truncated: str | None = None
+    truncated: Name | None = None
     """The call in whose arguments the response was cut off; of several, the last one."""
     without_arguments: tuple[Name, ...] = ()
     """Calls without arguments in a response that was cut off: more may have been about to come, so they do not run."""
@@ -237,7 +237,7 @@ class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):
     """All calls of a step have a result, except open questions."""
 
     step: int
-    cut_by: str | None = None
+    cut_by: Name | None = None
     """Call id of the completion that was accepted and cancelled everything in flight."""
     judged: StepJudgement | None = None
     """The judgement of the step (`StepJudge`). None in records of older versions: such a step adds no points."""

@@ -93,12 +93,12 @@ class LimitUse(Struct, frozen=True, kw_only=True):
 class Asker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The sub-agent that asks a question which its caller passes on to the user."""
 
-    call_id: str
+    call_id: Name
     """The call of the run itself that runs the sub-agent. It goes on once all its questions are answered."""
     session_id: str
     run_id: str
     """The run of the sub-agent that has paused with the question."""
-    names: tuple[str, ...]
+    names: tuple[Name, ...]
     """Names of the tools that are sub-agents, from the run's own down to the one that asks."""
 
 
@@ -176,7 +176,7 @@ class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     output_tokens: int = 0
     """Estimated at 4 characters per token."""
-    calls: tuple[str, ...] = ()
+    calls: tuple[Name, ...] = ()
     """Names of the tools called after the cut."""
     whole: bool = True
     """False if the rest of the response was not read to its end."""

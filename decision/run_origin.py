@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from .messages import Text, Usage
+from .messages import Name, Text, Usage
 from .outcome import CutSavings, Question, SubagentUse
 
 
@@ -16,7 +16,7 @@ class ParentCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     session_id: str
     run_id: str = ""
     """Empty for an imported sub-agent: its files name no run of ours."""
-    call_id: str = ""
+    call_id: Name = ""
     """Empty for an imported sub-agent whose file does not name the call."""
 
 
@@ -40,7 +40,7 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: int
     """Number of the first event that is not a copy: the decision that the fork makes anew, or, for an earlier run of
     the session that was copied whole, the number after its last event."""
-    edited: tuple[str, ...] = ()
+    edited: tuple[Name, ...] = ()
     """Ids of the calls whose results were replaced in the copy."""
     changed: tuple[str, ...] = ()
     """Fields of RUN_STARTED that differ from the origin's, such as `policy`, `model` or `prompt`."""

@@ -68,8 +68,7 @@ def _marks(hint: Any, seen: set[type]) -> Set[Redacted | None]:
         return set()
     seen.add(hint)
     hints = get_type_hints(hint, include_extras=True)
-    inside = {mark for name in hint.__struct_fields__ for mark in _marks(hints[name], seen)}
-    return {None} if inside - {Redacted.NAME} else set()
+    return {None for name in hint.__struct_fields__ if _marks(hints[name], seen)}
 
 
 class TextRedactor:
@@ -212,6 +211,8 @@ class TextRedactor:
             value = getattr(struct, field)
             if how is Redacted.NAME and value:
                 changes[field] = known(value) if isinstance(value, str) else tuple(map(known, value))
+        if isinstance(struct, DrainedChunk):
+            changes["chunk"] = self.names(struct.chunk)
         changes = {field: value for field, value in changes.items() if value != getattr(struct, field)}
         return replace(struct, **changes) if changes else struct
 

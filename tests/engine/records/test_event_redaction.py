@@ -49,7 +49,7 @@ def leaks(content: bytes, length: int = 5) -> list[str]:
 WORDS = """
     run_id session_id continues attempt by started_at expires_at engine place endpoint attached fingerprint changed
     recorded now kind reason stop_reason said limit cut_for topics reminded policy rule rules guards unwatched
-    truncated cut_by call_id calls names edited data text arguments
+    data
 """.split()
 """Fields of type `str` or `bytes`: ids and words of endstop itself, and images. Others are `Text`, `Json` or `Name`."""
 NESTED: dict[str, Any] = {"a": [SECRET, {"b": f"it is {SECRET}, isn't it", SECRET: 1}], "n": 5, "t": None, "f": 0.5}
@@ -144,6 +144,15 @@ def test_no_text_of_an_event_is_left_out(kind: Any) -> None:
         assert type(redacted) is type(event)
         again = msgspec.json.decode(encode_line(redacted), type=DrainedChunk | Event)
         assert again.__struct_fields__ == event.__struct_fields__
+
+
+@pytest.mark.parametrize("kind", [*Event.__args__, DrainedChunk])
+def test_what_is_known_to_be_secret_is_hidden_in_names_too(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MARKED, Redacted.NAME, [SECRET])
+    for event in structs(kind):
+        redactor = StreamRedactor(None, redact)
+        (redacted,) = (*redactor.feed(event), *redactor.flush())
+        assert leaks(encode_line(redacted)) == []
 
 
 def test_the_name_of_a_gate_is_redacted_where_it_rejects() -> None:
