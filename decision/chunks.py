@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .messages import FinishReason, Usage
+from .messages import FinishReason, Json, Name, Text, Usage
 
 
 class Chunk(Struct, frozen=True, tag=str.lower, gc=False):
@@ -14,7 +14,7 @@ class Chunk(Struct, frozen=True, tag=str.lower, gc=False):
 class TextDelta(Chunk, frozen=True, omit_defaults=True):
     """More of the answer's text."""
 
-    text: str
+    text: Text
     pieces: tuple[int, ...] = ()
     """If it was merged from several deltas: the length of each in characters. See `delta_merger.py`."""
 
@@ -22,11 +22,11 @@ class TextDelta(Chunk, frozen=True, omit_defaults=True):
 class ReasoningDelta(Chunk, frozen=True, omit_defaults=True):
     """More of the reasoning. A `signature` ends the block that it signs."""
 
-    text: str = ""
-    signature: str = ""
+    text: Text = ""
+    signature: Name = ""
     redacted: bool = False
     """A block without a text to read, as in `Reasoning`. It stands alone: it does not end a block before it."""
-    vendor: str = ""
+    vendor: Name = ""
     """The wire format that wrote the signature, as in `Reasoning`."""
     pieces: tuple[int, ...] = ()
     """As in `TextDelta`, of `text`."""
@@ -36,9 +36,9 @@ class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):
     """A fragment of a tool call. `id` and `name` come once, or never; `arguments` in pieces."""
 
     index: int
-    id: str = ""
-    name: str = ""
-    arguments: str = ""
+    id: Name = ""
+    name: Name = ""
+    arguments: Json = ""
     whole: bool | None = None
     """Whether the call is complete with this fragment, where the wire format says so; None: derive it from the
     arguments."""
@@ -49,17 +49,17 @@ class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):
 class ProviderToolReport(Chunk, frozen=True, omit_defaults=True):
     """A tool that the provider runs itself (web search, code execution). Reported, never executed here."""
 
-    id: str
-    name: str
-    arguments: str = ""
-    result: str = ""
+    id: Name
+    name: Name
+    arguments: Json = ""
+    result: Text = ""
 
 
 class FinishReport(Chunk, frozen=True, omit_defaults=True):
     """Why the response ended, with the provider's own word for it."""
 
     reason: FinishReason
-    raw: str = ""
+    raw: Name = ""
 
 
 class UsageReport(Chunk, frozen=True):
@@ -74,7 +74,7 @@ class ModelSelected(Chunk, frozen=True, tag="voice"):
     After an `AttemptEnded` it starts the attempt that replaces it; otherwise it only names the model that was chosen.
     """
 
-    model: str
+    model: Name
 
 
 class AttemptEnded(Chunk, frozen=True, omit_defaults=True, kw_only=True):
@@ -84,17 +84,17 @@ class AttemptEnded(Chunk, frozen=True, omit_defaults=True, kw_only=True):
     stream are those of the chosen one and stay valid.
     """
 
-    model: str
+    model: Name
     kind: str
     """One of `providers.errors.KINDS`; `cancelled` if it lost a race."""
-    message: str
+    message: Text
     status: int | None = None
     retry_after: float | None = None
     """Seconds that the provider asked to wait."""
     usage: Usage | None = None
     """Usage of the attempt, where it is known or can be estimated."""
     beside: bool = False
-    text: str = ""
+    text: Text = ""
     """For a response that was cut because it repeated itself: its text before the repetition."""
 
 

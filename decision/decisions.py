@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .messages import Name, Text
 from .outcome import STATUS_OF, Status
 
 
@@ -15,7 +16,7 @@ class TraceEntry(Struct, frozen=True, omit_defaults=True):
 
     rule: str
     saw: dict[str, Any] = {}
-    said: str = ""
+    said: Text = ""
     """The result as text, such as `stop(completed)`; empty if the rule did not apply."""
 
 
@@ -28,13 +29,13 @@ class _BaseDecision(Struct, frozen=True, kw_only=True, tag_field="do", omit_defa
 class GoOn(_BaseDecision, frozen=True, tag="go_on", kw_only=True, omit_defaults=True):
     """Make another step, after sending `say` to the model in the user's role."""
 
-    say: str = ""
-    why: str = ""
+    say: Text = ""
+    why: Text = ""
     compact: bool = False
     hand_back: bool = False
     """If true, the inner loop returns to the outer one after this step, which then decides and records its decision,
     even if nothing is sent to the model: for example after a rejected completion, or when a limit cut the step off."""
-    remind: str = ""
+    remind: Text = ""
     """A reminder for the next request only; it never becomes part of the transcript."""
     topics: tuple[str, ...] = ()
     """Names of the limits that `remind` is about."""
@@ -65,10 +66,10 @@ class GoOn(_BaseDecision, frozen=True, tag="go_on", kw_only=True, omit_defaults=
 class Pause(_BaseDecision, frozen=True, tag="pause", kw_only=True, omit_defaults=True):
     """Wait for the user's answers to the questions with these call ids."""
 
-    questions: tuple[str, ...]
+    questions: tuple[Name, ...]
     extend: int = 0
     """Steps for which the user is to be asked, under the id in `questions`. 0: the questions are asked already."""
-    say: str = ""
+    say: Text = ""
     """With `extend`: what the model is told before the next step."""
 
     def __str__(self) -> str:
@@ -82,7 +83,7 @@ class Stop(_BaseDecision, frozen=True, tag="stop", kw_only=True, omit_defaults=T
     """
 
     reason: str
-    detail: str = ""
+    detail: Text = ""
     status: Status | None = None
 
     def __post_init__(self) -> None:

@@ -21,9 +21,12 @@ from .messages import (
     AssistantMessage,
     FinishReason,
     Image,
+    Json,
     Message,
     MessageDeltas,
+    Name,
     ResultStatus,
+    Text,
     ToolSpec,
     Usage,
 )
@@ -57,13 +60,13 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
 
     run_id: str
     session_id: str
-    prompt: str | None = None
+    prompt: Text | None = None
     """The user's message; None if the run continues a paused one after an answer."""
-    system: str = ""
-    model: str = ""
+    system: Text = ""
+    model: Name = ""
     policy: Policy
     tools: tuple[ToolSpec, ...] = ()
-    tool_choice: str = "auto"
+    tool_choice: Name = "auto"
     settings: dict[str, Any] = {}
     """Settings of every request, such as `temperature`."""
     finish_words: dict[str, FinishReason] = {}
@@ -72,7 +75,7 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     """URL of the model's endpoint, if it was set explicitly; without user, password and query."""
     prices: dict[str, Price] = {}
     """Prices used for the run's costs, by model; empty where no price is known, and in older records."""
-    functions: dict[str, tuple[str, ...]] = {}
+    functions: dict[str, tuple[Text, ...]] = {}
     """Qualified names of the user functions of the run, by role (`gate`, `judge`, ...)."""
     continues: str | None = None
     """Id of the paused run that this one continues; its usage is in `carried`."""
@@ -81,7 +84,7 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     """Usage of the session's earlier runs, for limits of the session."""
     started_at: str = ""
     """Wall-clock time, ISO 8601 in UTC."""
-    engine: str = ""
+    engine: Name = ""
     """Version of endstop that wrote the record."""
     origin: Origin | None = None
     """For a fork: the run that it was forked from. None for any other run."""
@@ -123,12 +126,12 @@ class MessageAdded(_Event, frozen=True, kw_only=True, tag="MESSAGE_ADDED"):
     An ephemeral message is sent once and never becomes part of the transcript.
     """
 
-    text: str
+    text: Text
     origin: Literal["user", "nudge", "reminder", "next_step", "closing", "handler"]
     ephemeral: bool = False
     topics: tuple[str, ...] = ()
     """For a reminder: the limits that it is about. There is one reminder per limit and run."""
-    message_id: str = ""
+    message_id: Name = ""
     """For a message that the user sent during the run: the id under which it was accepted."""
     images: tuple[Image, ...] = ()
     """Where each belongs, the text has a mark (`UserMessage`)."""
@@ -137,7 +140,7 @@ class MessageAdded(_Event, frozen=True, kw_only=True, tag="MESSAGE_ADDED"):
 class CancelRequested(_Event, frozen=True, kw_only=True, tag="CANCEL_REQUESTED"):
     """The run was cancelled from outside: `caller`, `disconnect`, `timeout`, `shutdown` or the caller's own word."""
 
-    cause: str
+    cause: Text
 
 
 class RunFinished(_Event, frozen=True, kw_only=True, tag="RUN_FINISHED"):
@@ -168,17 +171,17 @@ class AttemptStarted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_STARTED"):
     """One attempt at a step's request. `attempt` is `{step}.{number}`, and is repeated in every delta."""
 
     attempt: str
-    model: str = ""
+    model: Name = ""
 
 
 class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
     """An attempt failed: because of the provider, the caller (kind `cancelled`) or the engine (kind `degenerate`)."""
 
     attempt: str
-    model: str = ""
+    model: Name = ""
     kind: str
     """One of `providers.errors.KINDS`."""
-    message: str
+    message: Text
     status: int | None = None
     """HTTP status, if there was one."""
     retry_after: float | None = None
@@ -189,7 +192,7 @@ class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
     """Usage of the attempt, if any; nearly always estimated."""
     beside: bool = False
     """True if it ran in parallel with another attempt that was chosen (a race): the request itself did not fail."""
-    text: str = ""
+    text: Text = ""
     """The text received by then; for a response that repeated itself (kind `degenerate`), its text before that."""
 
 
@@ -205,20 +208,20 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
 
     step: int
     attempt: str = ""
-    model: str = ""
+    model: Name = ""
     """The model that was chosen, where a wrapper uses several."""
     message: AssistantMessage = NO_MESSAGE
     deltas: MessageDeltas | None = None
     """In a record: the deltas that say what `message` says, which is then left out. None if `message` is whole: readers
     get it whole, unless some of its deltas are missing."""
     finish: FinishReason
-    raw_finish: str = ""
+    raw_finish: Name = ""
     usage: Usage = Usage()
-    cut_at: str | None = None
+    cut_at: Name | None = None
     """Call id of the completion at which the stream was cut; nothing after it was used."""
-    truncated: str | None = None
+    truncated: Name | None = None
     """The call in whose arguments the response was cut off; of several, the last one."""
-    without_arguments: tuple[str, ...] = ()
+    without_arguments: tuple[Name, ...] = ()
     """Calls without arguments in a response that was cut off: more may have been about to come, so they do not run."""
     cut_for: str = ""
     """Why the engine stopped reading the response before its end, other than at a completion: the limit that was
@@ -234,7 +237,7 @@ class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):
     """All calls of a step have a result, except open questions."""
 
     step: int
-    cut_by: str | None = None
+    cut_by: Name | None = None
     """Call id of the completion that was accepted and cancelled everything in flight."""
     judged: StepJudgement | None = None
     """The judgement of the step (`StepJudge`). None in records of older versions: such a step adds no points."""
@@ -254,17 +257,17 @@ class TextMessageContent(_Event, frozen=True, kw_only=True, tag="TEXT_MESSAGE_CO
     """More of the answer's text."""
 
     attempt: str
-    delta: str
+    delta: Text
 
 
 class ReasoningMessageContent(_Event, frozen=True, kw_only=True, tag="REASONING_MESSAGE_CONTENT"):
     """More of the reasoning."""
 
     attempt: str
-    delta: str = ""
-    signature: str = ""
+    delta: Text = ""
+    signature: Name = ""
     redacted: bool = False
-    vendor: str = ""
+    vendor: Name = ""
     """The wire format that wrote the signature; see `Reasoning`."""
 
 
@@ -272,23 +275,23 @@ class ToolCallStart(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_START"):
     """The model starts a call. `call_id` is unique in the run; `{step}.{index}` if the provider sent no id."""
 
     attempt: str
-    call_id: str
-    name: str
+    call_id: Name
+    name: Name
 
 
 class ToolCallArgs(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_ARGS"):
     """More of a call's arguments."""
 
     attempt: str
-    call_id: str
-    delta: str
+    call_id: Name
+    delta: Json
 
 
 class ToolCallEnd(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_END"):
     """A call is complete: its arguments cannot change any more."""
 
     attempt: str
-    call_id: str
+    call_id: Name
     may_end: bool | None = None
     """For a completion: whether its arguments are valid and it can end the run, so that the stream is cut here."""
 
@@ -297,10 +300,10 @@ class ProviderToolReported(_Event, frozen=True, kw_only=True, tag="PROVIDER_TOOL
     """A tool that the provider ran itself; reported only, never executed here."""
 
     attempt: str
-    id: str
-    name: str
-    arguments: str = ""
-    result: str = ""
+    id: Name
+    name: Name
+    arguments: Json = ""
+    result: Text = ""
 
 
 class FinishReported(_Event, frozen=True, kw_only=True, tag="FINISH_REPORTED"):
@@ -308,7 +311,7 @@ class FinishReported(_Event, frozen=True, kw_only=True, tag="FINISH_REPORTED"):
 
     attempt: str
     reason: FinishReason
-    raw: str = ""
+    raw: Name = ""
 
 
 class UsageReported(_Event, frozen=True, kw_only=True, tag="USAGE_REPORTED"):
@@ -324,16 +327,16 @@ class UsageReported(_Event, frozen=True, kw_only=True, tag="USAGE_REPORTED"):
 class ToolExecutionStarted(_Event, frozen=True, kw_only=True, tag="TOOL_EXECUTION_STARTED"):
     """A tool is about to run. If no result follows, the process died and the tool's effect is unknown."""
 
-    call_id: str
-    name: str
+    call_id: Name
+    name: Name
 
 
 class ToolCallResult(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
     """The result of a call."""
 
-    call_id: str
-    name: str
-    content: str
+    call_id: Name
+    name: Name
+    content: Text
     status: ResultStatus = "ok"
     fingerprint: str = ""
     """Hash of name, arguments, content and images, equal for the same call with the same result; empty if the call does
@@ -347,29 +350,29 @@ class ToolCallResult(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
 class CompletionAccepted(_Event, frozen=True, kw_only=True, tag="COMPLETION_ACCEPTED"):
     """A completion was accepted. Only the first one of a run is an event; its answer is the run's answer."""
 
-    call_id: str
-    name: str
-    answer: str
-    pending_issues: tuple[str, ...] = ()
+    call_id: Name
+    name: Name
+    answer: Text
+    pending_issues: tuple[Text, ...] = ()
 
 
 class CompletionRejected(_Event, frozen=True, kw_only=True, tag="COMPLETION_REJECTED"):
     """A completion was rejected. `by`: `tool`, `failed_call`, `open_question`, `user` or a gate's name."""
 
-    call_id: str
+    call_id: Name
     """Empty, like `name`, for plain text that would have ended the run."""
-    name: str
-    reason: str
+    name: Name
+    reason: Text
     by: str
 
 
 class PhaseReported(_Event, frozen=True, kw_only=True, tag="PHASE_REPORTED"):
     """A completion tool reported progress: part of the work is done."""
 
-    call_id: str
+    call_id: Name
     percentage: int
-    summary: str = ""
-    next_phase: str | None = None
+    summary: Text = ""
+    next_phase: Text | None = None
 
 
 class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
@@ -378,13 +381,13 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
     With `extends` the run itself asks, at its limit of steps, and there is no call.
     """
 
-    call_id: str
-    text: str
-    confirms: str | None = None
+    call_id: Name
+    text: Text
+    confirms: Text | None = None
     """For a question that asks to confirm a completion: the run's answer if the user confirms."""
-    pending_issues: tuple[str, ...] = ()
+    pending_issues: tuple[Text, ...] = ()
     percentage: int | None = None
-    tool: str | None = None
+    tool: Name | None = None
     """For a call that waits for the user's approval: the name of its tool. The call runs only after a yes."""
     arguments: dict[str, Any] | None = None
     """For a call that waits for the user's approval: its arguments."""
@@ -404,8 +407,8 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
 class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED"):
     """The user's answer, in the run that continues after the pause. An unclear answer leaves the question open."""
 
-    call_id: str
-    text: str
+    call_id: Name
+    text: Text
     says: Literal["yes", "no", "unclear"] | None = None
     """How an answer was understood that is to be a yes or a no. None for other questions, and in older records."""
     arguments: dict[str, Any] | None = None
@@ -420,8 +423,8 @@ class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED
 class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED"):
     """The text of a think call. It never ends a run."""
 
-    call_id: str
-    text: str
+    call_id: Name
+    text: Text
 
 
 # ---- verdicts of user functions, and compaction
@@ -431,7 +434,7 @@ class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
     """The verdict of a user function: a gate, judge, text rule, handler, compactor, check, approval, system prompt."""
 
     role: Literal["gate", "judge", "text_rule", "handler", "compactor", "check", "approval", "system"]
-    name: str
+    name: Text
     said: str
     """gate: accept, reject. judge: complete, incomplete. text_rule: final, nudge, default, or a kind of text.
     handler: answered, prepared, passed. compactor: summarised, replaced, passed. system: changed (`detail` is the
@@ -439,8 +442,8 @@ class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
     approval (whether a call needs the user's approval; it does unless the function says no): needed, not_needed. Any of
     them: failed, if it raised, timed out or returned an invalid value; refused, if it was not called because a shared
     budget is used up."""
-    detail: str = ""
-    call_id: str | None = None
+    detail: Json = ""
+    call_id: Name | None = None
     usage: Usage | None = None
     duration_ms: int = 0
 
@@ -468,7 +471,7 @@ class StageFinished(_Event, frozen=True, kw_only=True, tag="STAGE_FINISHED"):
 
     stage: Literal["prepare", "run", "evaluate"]
     status: StageStatus
-    detail: str = ""
+    detail: Text = ""
     duration_ms: int = 0
 
 
@@ -476,7 +479,7 @@ class EvaluationFinished(_Event, frozen=True, kw_only=True, tag="EVALUATION_FINI
     """The evaluator's verdict on the work. It does not change the run's status."""
 
     verdict: EvaluationVerdict
-    name: str = ""
+    name: Text = ""
     details: dict[str, Any] = {}
 
 
@@ -522,13 +525,13 @@ class LimitExtended(_Event, frozen=True, kw_only=True, tag="LIMIT_EXTENDED"):
 class SubagentStarted(_Event, frozen=True, kw_only=True, tag="SUBAGENT_STARTED"):
     """A call has started a sub-agent: a run of its own, whose RUN_STARTED names this call as its `parent`."""
 
-    call_id: str
-    name: str
+    call_id: Name
+    name: Name
     """The tool's name."""
     run_id: str
     session_id: str
-    model: str = ""
-    record: str = ""
+    model: Name = ""
+    record: Text = ""
     """Path of its record, from the folder of this record; empty if it has none."""
     continues: str | None = None
     """Id of its paused run that this one continues with the user's answers. None: it begins."""
@@ -537,7 +540,7 @@ class SubagentStarted(_Event, frozen=True, kw_only=True, tag="SUBAGENT_STARTED")
 class SubagentUsed(_Event, frozen=True, kw_only=True, tag="SUBAGENT_USED"):
     """What a sub-agent has used since its last event of this type; it counts as used by this run."""
 
-    call_id: str
+    call_id: Name
     run_id: str
     at: int
     """Number of the sub-agent's own event up to which its usage is counted here."""
@@ -548,9 +551,9 @@ class SubagentUsed(_Event, frozen=True, kw_only=True, tag="SUBAGENT_USED"):
 class ToolProgress(_Event, frozen=True, kw_only=True, tag="TOOL_PROGRESS"):
     """A tool that is still running reported progress. It is no result, and no rule sees it."""
 
-    call_id: str
-    name: str
-    text: str = ""
+    call_id: Name
+    name: Name
+    text: Text = ""
     progress: float | None = None
     """How much of `total` is done, in a unit that the tool chooses; None if the tool did not say."""
     total: float | None = None
@@ -566,7 +569,7 @@ class AlarmRaised(_Event, frozen=True, kw_only=True, tag="ALARM_RAISED"):
     rule: str
     reason: str
     """The stop reason."""
-    detail: str
+    detail: Text
     step: int
     """The step after which the run would have ended."""
 

@@ -7,13 +7,34 @@ when the tool is about to run, and sent back to the provider unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from enum import Enum
+from typing import Annotated, Any, Literal
 from unicodedata import category
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
+
+
+class Redacted(Enum):
+    """How redaction treats a field of a record (`engine/records/event_redaction.py`), as its type says."""
+
+    TEXT = "text"
+    JSON = "json"
+    SCHEMA = "schema"
+    NAME = "name"
+
+
+Text = Annotated[str, Redacted.TEXT]
+"""What a user, a model, a tool or a function of the user said. It is redacted."""
+Json = Annotated[str, Redacted.JSON]
+"""The same as JSON, such as the arguments of a call. Each value is redacted, so that it stays JSON; else as a text."""
+JsonSchema = Annotated[Mapping[str, Any], Redacted.SCHEMA]
+"""A JSON Schema. Its descriptions and values are redacted."""
+Name = Annotated[str, Redacted.NAME]
+"""A name or id that an agent, a model or a provider chose. Only what is known to be secret is hidden in it. A `str` is
+an id or a word of endstop itself, and written as it is."""
 
 FinishReason = Literal[
     "stop", "length", "tool_calls", "content_filter", "error", "other", "pause", "context_full", "retry"
@@ -40,17 +61,17 @@ unanswered: a question that the user never answered. denied: the user did not ap
 class ToolCall(Struct, frozen=True):
     """One call of one tool, as the model wrote it. `arguments` is JSON text and may be invalid."""
 
-    id: str
-    name: str
-    arguments: str = ""
+    id: Name
+    name: Name
+    arguments: Json = ""
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True):
     """A tool as the engine and the model know it: the schema that is sent, and what only the engine uses."""
 
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
+    name: Name
+    description: Text
+    parameters: JsonSchema
     """JSON Schema of the arguments; its type is `object`."""
     kind: ToolKind = "ordinary"
     reads: bool = False
@@ -68,13 +89,13 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
 class Reasoning(Struct, frozen=True, omit_defaults=True):
     """One block of the model's reasoning, or another item of a response that its vendor wants back unchanged."""
 
-    text: str
-    signature: str = ""
+    text: Text
+    signature: Name = ""
     """Opaque: proves the block to the provider that wrote it, or holds the item itself."""
     redacted: bool = False
     """True if there is nothing to read: the provider hides the text, and `signature` holds it, encrypted; or it is
     another item, such as a search that the vendor ran itself, in the form that `vendor` reads."""
-    vendor: str = ""
+    vendor: Name = ""
     """The wire format that wrote the signature, such as `anthropic`; no other gets it back. Empty if unknown."""
     text_before: int = 0
     """How many characters of the message's text came before this block. Counted only if `vendor` is set."""
@@ -85,7 +106,7 @@ class Reasoning(Struct, frozen=True, omit_defaults=True):
 class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
     """The system prompt; if there is one, the first message."""
 
-    text: str
+    text: Text
 
 
 class Image(Struct, frozen=True, omit_defaults=True):
@@ -95,8 +116,8 @@ class Image(Struct, frozen=True, omit_defaults=True):
     """
 
     data: bytes = b""
-    media_type: str = "image/png"
-    url: str = ""
+    media_type: Name = "image/png"
+    url: Text = ""
     """URL from which the provider fetches the image. If it is set, `data` is not used."""
 
     def __post_init__(self) -> None:
@@ -118,7 +139,7 @@ class Image(Struct, frozen=True, omit_defaults=True):
 class UserMessage(Struct, frozen=True, tag_field="role", tag="user", omit_defaults=True):
     """A message from the user, or from the loop in the user's role (nudge, reminder, closing)."""
 
-    text: str
+    text: Text
     """The text of the message. It has a mark at the place of each image, such as `[image 1: image/png, 1520 bytes]`."""
     images: tuple[Image, ...] = ()
 
@@ -156,7 +177,7 @@ def _mark(number: int, image: Image) -> str:
 class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
     """One response of the model, complete or cut."""
 
-    text: str = ""
+    text: Text = ""
     calls: tuple[ToolCall, ...] = ()
     reasoning: tuple[Reasoning, ...] = ()
 
@@ -201,9 +222,9 @@ def message_parts(message: AssistantMessage) -> Iterator[str | ToolCall | Reason
 class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
     """The one answer to one tool call."""
 
-    call_id: str
-    name: str
-    content: str
+    call_id: Name
+    name: Name
+    content: Text
     status: ResultStatus = "ok"
     images: tuple[Image, ...] = ()
     """Images beside the text; a model without vision gets the text alone."""

@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
-from .messages import Usage
+from .messages import Name, Text, Usage
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -93,12 +93,12 @@ class LimitUse(Struct, frozen=True, kw_only=True):
 class Asker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The sub-agent that asks a question which its caller passes on to the user."""
 
-    call_id: str
+    call_id: Name
     """The call of the run itself that runs the sub-agent. It goes on once all its questions are answered."""
     session_id: str
     run_id: str
     """The run of the sub-agent that has paused with the question."""
-    names: tuple[str, ...]
+    names: tuple[Name, ...]
     """Names of the tools that are sub-agents, from the run's own down to the one that asks."""
 
 
@@ -108,18 +108,18 @@ class Question(Struct, frozen=True):
     With a `tool`, it asks to approve a call of that tool; with `extends`, whether the run may make more steps.
     """
 
-    call_id: str
+    call_id: Name
     """The call that waits; an id of its own if none does (`extends`). For a question of a sub-agent it begins with the
     run's own call: `CALL/CALL OF THE SUB-AGENT`, and so on for theirs."""
-    text: str
-    confirms: str | None = None
+    text: Text
+    confirms: Text | None = None
     """For a question that asks to confirm a completion: the answer that is then accepted."""
-    pending_issues: tuple[str, ...] = ()
+    pending_issues: tuple[Text, ...] = ()
     percentage: int | None = None
     """The completion percentage, if that completion reports one."""
     unclear: int = 0
     """How often it was asked again because the reply was neither yes nor no."""
-    tool: str | None = None
+    tool: Name | None = None
     """For a call that waits for approval: the name of its tool."""
     arguments: dict[str, Any] | None = None
     """For a call that waits for approval: the arguments that the model gave it, as plain JSON values."""
@@ -176,7 +176,7 @@ class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     output_tokens: int = 0
     """Estimated at 4 characters per token."""
-    calls: tuple[str, ...] = ()
+    calls: tuple[Name, ...] = ()
     """Names of the tools called after the cut."""
     whole: bool = True
     """False if the rest of the response was not read to its end."""
@@ -248,9 +248,9 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     status: Status
     stop_reason: str
     """A key of `STATUS_OF`, or `custom:<name>`."""
-    detail: str = ""
+    detail: Text = ""
     """What happened, where, and what to do, in a sentence."""
-    answer: str = ""
+    answer: Text = ""
     """The result as text. Empty only if the model wrote no text in this run."""
     answer_from: AnswerFrom = ""
     """Where the answer comes from."""
@@ -270,14 +270,14 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     verdict: EvaluationVerdict = "not_run"
     work: Work | None = None
     """What is known about the work. Always derived from status and verdict; a value given here is ignored."""
-    accepted_by: tuple[str, ...] = ()
+    accepted_by: tuple[Text, ...] = ()
     """Who accepted the completion: gates and the judge by name, and `user`. An evaluation is in `verdict` instead."""
-    failed_calls: tuple[str, ...] = ()
+    failed_calls: tuple[Name, ...] = ()
     """Tools whose calls failed before the work was reported as done, with no success after them (`failures.py`)."""
     evaluation: dict[str, Any] | None = None
     phases: tuple[dict[str, Any], ...] = ()
     """Progress reported by a completion tool (`completion_percentage`, `next_phase`, `summary`)."""
-    pending_issues: tuple[str, ...] = ()
+    pending_issues: tuple[Text, ...] = ()
     questions: tuple[Question, ...] = ()
     """Open questions, when the status is `awaiting_input`."""
     duration_ms: int = 0

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from .errors import WrongUse
 from .limits import Limits, SessionLimits, require_at_least
+from .messages import Name, Text
 from .repetition import LONGEST_CYCLE, CompareBy
 from .settings import Settings
 
@@ -197,7 +198,7 @@ class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     section: ClassVar[str] = "echo."
     legacy_defaults: ClassVar[Mapping[str, Any]] = {"beside": "nothing"}
 
-    phrases: tuple[str, ...] = (
+    phrases: tuple[Text, ...] = (
         "I understand",
         "I will answer directly",
         "I will answer the question directly",
@@ -214,7 +215,7 @@ class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     nothing, or anything: then every short text with a phrase is an echo."""
     shorter_than: int = 100
     """Only texts with fewer characters are checked; 0 switches the filter off."""
-    announcements: tuple[str, ...] = ()
+    announcements: tuple[Text, ...] = ()
     """A text after tool calls that begins with one of these ("I will now") is an announcement, not an answer. Off
     unless set."""
 
@@ -286,76 +287,76 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     section: ClassVar[str] = "prompts."
     legacy_defaults: ClassVar[Mapping[str, Any]] = {"announcement": ""}
 
-    empty: str = "Your last response was empty. Go on with the task, or give your final answer."
+    empty: Text = "Your last response was empty. Go on with the task, or give your final answer."
     """After a response without text and calls."""
-    truncated: str = "Your last response was cut off by the length limit. Go on in smaller pieces."
+    truncated: Text = "Your last response was cut off by the length limit. Go on in smaller pieces."
     """After a response that the length limit cut off."""
-    refused: str = "The last response was blocked by a content filter. Go on in a way that avoids it."
+    refused: Text = "The last response was blocked by a content filter. Go on in a way that avoids it."
     """After a response that a content filter blocked."""
-    unfinished: str = "Your last response ended before it was whole. Go on with the task, or give your final answer."
+    unfinished: Text = "Your last response ended before it was whole. Go on with the task, or give your final answer."
     """After a response whose finish word is not a success."""
-    paused: str = "Go on."
+    paused: Text = "Go on."
     """After a response that the provider paused."""
-    echo: str = "That is no answer yet. Answer the question, or go on with the task."
+    echo: Text = "That is no answer yet. Answer the question, or go on with the task."
     """After a text that only echoes or announces."""
-    announcement: str = "You said what you will do, but made no call, so nothing has happened. Make the call now."
+    announcement: Text = "You said what you will do, but made no call, so nothing has happened. Make the call now."
     """After a text that only announces what comes next, where `patience.announcements` allows it; empty: `echo`."""
-    partial: str = (
+    partial: Text = (
         "You report that a part of the work is still to be done. Go on with it now. If nothing is left for you to do, "
         "give your final answer."
     )
     """After a report of unfinished work, where `patience.partial_reports` allows it."""
-    result_echo: str = (
+    result_echo: Text = (
         "You only repeated what a tool returned. Go on with the task, or give your final answer and say what it means."
     )
     """After a text that only repeats a tool's result, where `patience.result_echoes` allows it."""
-    decide: str = (
+    decide: Text = (
         "Nobody is there to answer. Decide yourself, as fits the task best, and go on; say in your final answer what "
         "you decided. If you cannot go on without an answer, say what is missing."
     )
     """After a text that asks the user for something, with `question = "decide"`."""
-    repetition: str = (
+    repetition: Text = (
         "You have made the same calls with the same results {count} times. Do something else: use what you know, "
         "try another way, or finish and say what is missing."
     )
     """At the repetitions of `repetition.nudge_at`; `{count}` is filled in."""
-    stagnation: str = (
+    stagnation: Text = (
         "Your last steps brought nothing new: calls failed, or returned what you know already. Take another way, or "
         "finish and say what is missing."
     )
     """At the points of `stagnation.nudge_at`."""
-    reminder: str = (
+    reminder: Text = (
         "You have used {used} of {allowed} {name}. Judge whether the task is complete. If it is, finish and report the "
         "result. If it is not, say why and what is missing, and go on with that."
     )
     """Near a limit; `{used}`, `{allowed}` and `{name}` are filled in."""
-    next_step: str = ""
+    next_step: Text = ""
     """Sent once after each of the user's prompts, unless it is the latest user message already, compared without white
     space at both ends. Off while empty."""
-    closing: str = (
+    closing: Text = (
         "The run ends here and no tool can be used any more. Tell the user in a few sentences what was done, "
         "what is missing, and how to go on."
     )
     """The closing step's request."""
-    summarise: str = (
+    summarise: Text = (
         "Sum up the conversation so far for somebody who must go on with the work: the task, what was done and "
         "found, which files and values matter, what is left. Nothing else."
     )
     """The request for a summary in a compaction."""
-    text_is_no_end: str = (
+    text_is_no_end: Text = (
         "Text alone does not end this task. If the work is done, say so with the completion tool; if it is not, go on."
     )
     """After text that does not end the run."""
-    confirm: str = "{answer}\nDo you confirm that the task is done?"
+    confirm: Text = "{answer}\nDo you confirm that the task is done?"
     """To the user: whether a completion counts, if its tool wants a confirmation; `{answer}` is filled in."""
-    approve: str = "May {name} run with {arguments}?"
+    approve: Text = "May {name} run with {arguments}?"
     """To the user: whether a call that needs an approval may run; `{name}` and `{arguments}` are filled in."""
-    extend: str = "{used} of {allowed} steps are used. May the run make {by} more?"
+    extend: Text = "{used} of {allowed} steps are used. May the run make {by} more?"
     """To the user, with `limits.extend.when = "ask"`: whether the run may go on at its limit of steps; `{used}`,
     `{allowed}` and `{by}` are filled in."""
-    unclear: str = "That was neither a yes nor a no."
+    unclear: Text = "That was neither a yes nor a no."
     """To the user: said before the question is asked again, after a reply to one of these three that is neither."""
-    interrupted: str = (
+    interrupted: Text = (
         "The process died while {name} was running with {arguments}\n"
         "Whether it has taken effect is not known. What shall stand as its result?"
     )
@@ -380,7 +381,7 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "after_question": "run",
     }
 
-    name: str = "agent"
+    name: Name = "agent"
     """The policy's name in records and reports; by default the name of its file."""
     limits: Limits = Limits()
     """What a run may use."""

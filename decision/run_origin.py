@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from .messages import Usage
+from .messages import Name, Text, Usage
 from .outcome import CutSavings, Question, SubagentUse
 
 
@@ -16,18 +16,18 @@ class ParentCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     session_id: str
     run_id: str = ""
     """Empty for an imported sub-agent: its files name no run of ours."""
-    call_id: str = ""
+    call_id: Name = ""
     """Empty for an imported sub-agent whose file does not name the call."""
 
 
 class SessionSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """File and place in which an imported session was found. Labels that other programs made refer to these."""
 
-    file: str = ""
+    file: Text = ""
     """Path of the file, from the folder that was searched or that holds the file: `gpt-4o/task_3.traj`."""
     place: str = ""
     """Place of the session in the file, such as `line 3`; empty if it is the whole file."""
-    id: str = ""
+    id: Text = ""
     """Id that the session has in its file. It contains the file's name if the session has no id, or one that is unique
     only in that file."""
 
@@ -40,7 +40,7 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: int
     """Number of the first event that is not a copy: the decision that the fork makes anew, or, for an earlier run of
     the session that was copied whole, the number after its last event."""
-    edited: tuple[str, ...] = ()
+    edited: tuple[Name, ...] = ()
     """Ids of the calls whose results were replaced in the copy."""
     changed: tuple[str, ...] = ()
     """Fields of RUN_STARTED that differ from the origin's, such as `policy`, `model` or `prompt`."""

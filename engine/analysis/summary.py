@@ -109,7 +109,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     detail: str = ""
     verdict: EvaluationVerdict = "not_run"
     failed_calls: tuple[str, ...] = ()
-    """Tools whose calls failed before the work was reported as done, and had no success later (`decision/failures.py`)."""
+    """Tools whose calls failed before the work was reported as done, with no later success (`decision/failures.py`)."""
     reward: float | None = None
     """The number `reward` in the details of the evaluation; None if there is none."""
     exceeded_limit: bool = False

@@ -8,17 +8,12 @@ from msgspec.structs import replace
 
 from ..decision import (
     AssistantMessage,
-    Degeneration,
-    Echo,
     Facts,
     Limits,
     Message,
-    Patience,
     Pause,
     Policy,
     Prompts,
-    Repetition,
-    Stagnation,
     Stop,
     ToolSpec,
     Usage,
@@ -26,22 +21,26 @@ from ..decision import (
 )
 from ..decision.decisions import IMPORTED
 from ..decision.rules import LONGEST_WORD
+from ..decision.settings import settings_from_record
 from ..decision.transcript import estimate_tokens, message_size
 from .imported_session import ImportedCompaction, ImportedEnding, ImportedSession
 
 _UNLIMITED = 1_000_000
-IMPORTED_POLICY = Policy(
+_FIRST = settings_from_record(Policy, {})
+"""The first version's policy: a setting that came later has the value that means what was done before it existed."""
+IMPORTED_POLICY = replace(
+    _FIRST,
     name="imported",
     limits=Limits(steps=_UNLIMITED),
     reminder=None,
+    flag_cost_usd=Policy().flag_cost_usd,
     closing=False,
-    required_text="as_text",
-    after_question="run",
     mixed="all",
     max_inner_steps=_UNLIMITED,
     inner_cancel=False,
     reject_after_failure=False,
-    patience=Patience(
+    patience=replace(
+        _FIRST.patience,
         empty_answers=_UNLIMITED,
         truncated=_UNLIMITED,
         refusals=_UNLIMITED,
@@ -50,16 +49,9 @@ IMPORTED_POLICY = Policy(
         rejections=_UNLIMITED,
         echoes=_UNLIMITED,
         compactions=_UNLIMITED,
-        announcements=None,
-        partial_reports=None,
-        result_echoes=None,
     ),
-    repetition=Repetition(nudge_at=(), stop_at=None, same_text=None),
-    stagnation=Stagnation(nudge_at=None, stop_at=None, same_results=None),
-    degeneration=Degeneration(text=None, reasoning=None, arguments=None),
-    response_tokens=None,
-    closing_tokens=None,
-    echo=Echo(phrases=(), shorter_than=0),
+    repetition=replace(_FIRST.repetition, nudge_at=(), stop_at=None),
+    echo=replace(_FIRST.echo, phrases=(), shorter_than=0),
 )
 """A policy without effect: it never stops, cuts or nudges. The actions of the other loop are in the events."""
 

@@ -1,43 +1,30 @@
 """Redaction of events: apply a function from text to text to every text of a user, a model or a tool.
 
-A session redacts what it writes; the model sees, and the caller gets, everything unchanged. `TEXT_FIELDS` says which
-fields hold such texts. A secret may be cut anywhere between two deltas of a response, so the deltas are held back until
-the response is complete. Then each text is redacted as a whole and divided among its deltas again: a redacted record
-has the same events at the same times. A process that is killed in the middle of a response loses the events of that
-response, which is requested again anyway.
+A session redacts what it writes; the model sees, and the caller gets, everything unchanged. The type of a field says
+whether it holds such a text: `Text`, `Json` and the like in `decision/messages.py`. A secret may be cut anywhere
+between two deltas of a response, so the deltas are held back until the response is complete. Then each text is redacted
+as a whole and divided among its deltas again: a redacted record has the same events at the same times. A process that
+is killed in the middle of a response loses the events of that response, which is requested again anyway.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..decision import (
-    AssistantMessage,
-    Event,
-    Image,
-    Outcome,
-    Question,
-    Reasoning,
-    SystemMessage,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-    UserMessage,
-)
+from ..decision import Event, Reasoning
 from ..decision import events as ev
-from ..decision.chunks import AttemptEnded, ProviderToolReport, ReasoningDelta, TextDelta, ToolCallDelta
-from ..decision.decisions import GoOn, Pause, Stop, TraceEntry
+from ..decision.chunks import ReasoningDelta, TextDelta, ToolCallDelta
 from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished
-from ..decision.policy import Echo, Policy, Prompts
+from ..decision.messages import Redacted
 from .attachments import ATTACH_ABOVE, AttachmentReader, AttachmentWriter
 from .compression import create_file
 from .deduplication import LineShortener
@@ -52,93 +39,34 @@ MAX_LABELLED_CHARS = 4000
 """A value of at most this many characters is also redacted together with its name and the values beside it."""
 S = TypeVar("S", bound=Struct)
 
-TEXT_FIELDS: dict[type, Mapping[str, str]] = {
-    ev.RunStarted: {
-        "prompt": "text",
-        "system": "text",
-        "policy": "struct",
-        "tools": "many",
-        "settings": "plain",
-        "functions": "names",
-        "carried": "struct",
-        "before": "struct",
-        "source": "struct",
-        "images": "many",
-        "history": "many",
-    },
-    ev.SubagentStarted: {"record": "text"},
-    ev.SessionSource: {"file": "text", "id": "text"},
-    ev.Carried: {"phases": "many", "questions": "many"},
-    ev.AlarmRaised: {"detail": "text"},
-    ev.MessageAdded: {"text": "text", "images": "many"},
-    ev.CancelRequested: {"cause": "text"},
-    ev.RunFinished: {"outcome": "struct"},
-    ev.AttemptFailed: {"message": "text", "text": "text"},
-    ev.ResponseFinished: {"message": "struct"},
-    ev.DecisionMade: {"decision": "struct"},
-    ev.TextMessageContent: {"delta": "text"},
-    ev.ReasoningMessageContent: {"delta": "text"},
-    ev.ToolCallArgs: {"delta": "arguments"},
-    ev.ProviderToolReported: {"arguments": "arguments", "result": "text"},
-    ev.ToolProgress: {"text": "text"},
-    ev.ToolCallResult: {"content": "text", "images": "many"},
-    ev.CompletionAccepted: {"answer": "text", "pending_issues": "texts"},
-    ev.CompletionRejected: {"reason": "text"},
-    ev.PhaseReported: {"summary": "text", "next_phase": "text"},
-    ev.QuestionAsked: {"text": "text", "confirms": "text", "pending_issues": "texts", "arguments": "plain"},
-    ev.QuestionAnswered: {"text": "text", "arguments": "plain", "images": "many"},
-    ev.ThoughtRecorded: {"text": "text"},
-    ev.VerdictGiven: {"name": "text", "detail": "arguments"},
-    ev.ContextCompacted: {"put_first": "many"},
-    ev.StageFinished: {"detail": "text"},
-    ev.EvaluationFinished: {"name": "text", "details": "plain"},
-    DrainedChunk: {"chunk": "struct"},
-    ProviderToolReport: {"arguments": "arguments", "result": "text"},
-    AttemptEnded: {"message": "text", "text": "text"},
-    Outcome: {
-        "detail": "text",
-        "answer": "text",
-        "evaluation": "plain",
-        "phases": "many",
-        "pending_issues": "texts",
-        "accepted_by": "texts",
-        "questions": "many",
-    },
-    Question: {"text": "text", "confirms": "text", "pending_issues": "texts", "arguments": "plain"},
-    SystemMessage: {"text": "text"},
-    UserMessage: {"text": "text", "images": "many"},
-    AssistantMessage: {"text": "text", "calls": "many", "reasoning": "many"},
-    ToolResult: {"content": "text", "images": "many"},
-    ToolCall: {"arguments": "arguments"},
-    Reasoning: {"text": "text"},
-    Image: {"url": "text"},
-    ToolSpec: {"description": "text", "parameters": "schema"},
-    GoOn: {"say": "text", "why": "text", "remind": "text", "trace": "many"},
-    Pause: {"say": "text", "trace": "many"},
-    Stop: {"detail": "text", "trace": "many"},
-    TraceEntry: {"saw": "plain", "said": "text"},
-    Policy: {"prompts": "struct", "echo": "struct"},
-    Prompts: dict.fromkeys(Prompts.__struct_fields__, "text"),
-    Echo: {"phrases": "texts", "announcements": "texts"},
-}
-"""The fields that hold texts of a user, a model or a tool, by type, and how each is redacted (see
-`TextRedactor._field`). All other fields are names, ids, numbers and our own words.
-"""
 _REJECTED_BY = frozenset({"tool", "failed_call", "open_question", "user"})
 """Our own words in `CompletionRejected.by`. Any other value is the name of a gate, and so a text."""
 
 
-NAME_FIELDS = frozenset(
-    {"call_id", "id", "name", "model", "engine", "raw", "raw_finish", "tool", "tool_choice", "signature", "vendor",
-     "message_id", "media_type", "cut_at", "calls", "failed_calls", "without_arguments", "questions"}
-)  # fmt: skip
-"""Fields that hold names, ids and words that an agent, a model or a provider has chosen. They are no texts, and only
-what is known to be secret is hidden in them."""
-
-
 @cache
-def _name_fields(type_: type[Struct]) -> tuple[str, ...]:
-    return tuple(name for name in type_.__struct_fields__ if name in NAME_FIELDS - TEXT_FIELDS.get(type_, {}).keys())
+def redacted_fields(kind: type[Struct]) -> Mapping[str, Redacted | None]:
+    """How each field of a type is redacted; None: as the values in it are. Fields that are not redacted are left out.
+
+    A field's type says it: `Text`, `Json` and the like, free data (`Any`), or a type that has such fields.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    marks = {name: _marks(hints[name], set()) for name in kind.__struct_fields__}
+    return {name: next(iter(found)) for name, found in marks.items() if found}
+
+
+def _marks(hint: Any, seen: set[type]) -> Set[Redacted | None]:
+    """What redaction finds in a type. seen: types that were looked at already, since a type may hold its own kind."""
+    if hint is Any:
+        return {None}
+    if get_origin(hint) is Annotated:
+        return {mark for mark in hint.__metadata__ if isinstance(mark, Redacted)}
+    if not (isinstance(hint, type) and issubclass(hint, Struct)):
+        return {mark for part in get_args(hint) for mark in _marks(part, seen)}
+    if hint in seen:
+        return set()
+    seen.add(hint)
+    hints = get_type_hints(hint, include_extras=True)
+    return {None for name in hint.__struct_fields__ if _marks(hints[name], seen)}
 
 
 class TextRedactor:
@@ -253,10 +181,10 @@ class TextRedactor:
     def struct(self, struct: S) -> S:
         """Redact an event, a message, or a part of one."""
         changes: dict[str, Any] = {}
-        for name, kind in TEXT_FIELDS.get(type(struct), {}).items():
+        for name, how in redacted_fields(type(struct)).items():
             value = getattr(struct, name)
-            if value:
-                changes[name] = self._field(kind, value)
+            if value and how is not Redacted.NAME:
+                changes[name] = self._field(how, value)
         if isinstance(struct, Reasoning) and changes.get("text", struct.text) != struct.text:
             changes["signature"] = ""  # it was made for the original text
         if isinstance(struct, Reasoning | ReasoningDelta | ev.ReasoningMessageContent) and self._is_secret(struct):
@@ -277,33 +205,27 @@ class TextRedactor:
         if known is None:
             return struct
         changes: dict[str, Any] = {}
-        for field in _name_fields(type(struct)):
+        for field, how in redacted_fields(type(struct)).items():
             value = getattr(struct, field)
-            if isinstance(value, str):
-                changes[field] = known(value)
-            elif isinstance(value, tuple):
-                changes[field] = tuple(known(part) if isinstance(part, str) else part for part in value)
+            if how is Redacted.NAME and value:
+                changes[field] = known(value) if isinstance(value, str) else tuple(map(known, value))
+        if isinstance(struct, DrainedChunk):
+            changes["chunk"] = self.names(struct.chunk)
         changes = {field: value for field, value in changes.items() if value != getattr(struct, field)}
         return replace(struct, **changes) if changes else struct
 
-    def _field(self, kind: str, value: Any) -> Any:
-        match kind:
-            case "text":
-                return self.text(value)
-            case "texts":
-                return tuple(map(self.text, value))
-            case "arguments":
+    def _field(self, how: Redacted | None, value: Any) -> Any:
+        match how, value:
+            case Redacted.JSON, _:
                 return self.arguments(value)
-            case "plain":
-                return self.plain(value)
-            case "schema":
+            case Redacted.SCHEMA, _:
                 return _schema(value if self._known is None else TextRedactor(self._known).plain(value), self.text)
-            case "names":
-                return {role: tuple(map(self.text, names)) for role, names in value.items()}
-            case "struct":
-                return self.struct(value)
+            case Redacted.TEXT, dict():
+                return {name: self._field(how, part) for name, part in value.items()}
+            case _, tuple():
+                return tuple(self._field(how, part) for part in value)
             case _:
-                return tuple(self.plain(part) if isinstance(part, dict) else self.struct(part) for part in value)
+                return self.plain(value)
 
 
 _SCHEMA_TEXTS = frozenset({"description", "title", "default", "examples", "const", "enum"})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from endstop.decision import AssistantMessage, Facts, StepJudge, ToolCall, decide, fold
+from endstop.decision import AssistantMessage, Facts, Policy, StepJudge, ToolCall, decide, fold
 from endstop.decision.events import ResponseFinished, StepFinished, StepStarted, ToolCallResult
+from endstop.decision.settings import settings_from_record
 from endstop.decision.step_history import StepHistory
 from endstop.formats.reconstruction import IMPORTED_POLICY
 
@@ -26,3 +27,9 @@ def test_it_neither_stops_nor_nudges_a_session_that_goes_round_in_circles() -> N
 def test_it_takes_the_same_text_and_an_announcement_as_they_are() -> None:
     facts = Facts(calls=0, finish="stop", text="I will now look at it.", same_texts=9, monologue=9, tool_calls=3)
     assert str(decide(facts, IMPORTED_POLICY)) == "stop(text_final)"
+
+
+def test_a_setting_that_came_later_is_off_in_it() -> None:
+    first = settings_from_record(Policy, {})
+    assert (IMPORTED_POLICY.stagnation, IMPORTED_POLICY.degeneration) == (first.stagnation, first.degeneration)
+    assert first.stagnation.stop_at is first.degeneration.text is None

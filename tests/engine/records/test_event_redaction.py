@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import json
 import typing
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,23 +14,15 @@ import anyio
 import msgspec
 import pytest
 from endstop import Completion, Engine, Hooks, RecordOptions, read_record, tool
-from endstop.decision import Event, Policy, ReasoningDelta, ToolSpec
+from endstop.decision import Event, Policy, ReasoningDelta
 from endstop.decision import events as ev
-from endstop.decision.chunks import AttemptEnded, ProviderToolReport, TextDelta, ToolCallDelta
-from endstop.decision.decisions import GoOn, Pause, Stop, TraceEntry
-from endstop.decision.messages import (
-    AssistantMessage,
-    Image,
-    Reasoning,
-    SystemMessage,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
-from endstop.decision.outcome import Outcome, Question
+from endstop.decision.chunks import TextDelta, ToolCallDelta
+from endstop.decision.cost import Price
+from endstop.decision.messages import Reasoning, Redacted
+from endstop.decision.settings import Settings
 from endstop.hooks import Reject
 from endstop.providers import RateLimited, Scripted, call, say
-from endstop.records.event_redaction import REDACTION_FAILED, TEXT_FIELDS, StreamRedactor, TextRedactor
+from endstop.records.event_redaction import REDACTION_FAILED, StreamRedactor, TextRedactor, redacted_fields
 from endstop.records.format import DrainedChunk, encode_line
 from endstop.replay import replay
 from endstop.tools import ask_user, finish_task, think
@@ -52,198 +44,120 @@ def leaks(content: bytes, length: int = 5) -> list[str]:
     return [piece for i in range(len(SECRET) - length + 1) if (piece := SECRET[i : i + length]) in text]
 
 
-# ---- the table of texts
+# ---- the types of fields
 
-OURS = {
-    "RunStarted": "run_id session_id model tool_choice prices endpoint finish_words continues started_at engine origin "
-    "parent",
-    "Origin": "session_id run_id edited changed",
-    "SessionSource": "place",
-    "Policy": "name text completion mixed after_question closing_after required_text degeneration interrupted_calls "
-    "rules guards limits session_limits patience repetition question stagnation "
-    "compaction deadlines",
-    "Degeneration": "unwatched",
-    "Echo": "beside",
-    "Carried": "reminded usage subagents saved grants",
-    "Extend": "when",
-    "MessageAdded": "origin topics message_id",
-    "ResumeDiverged": "recorded now",
-    "AlarmRaised": "policy rule reason",
-    "AttemptStarted": "attempt model",
-    "AttemptFailed": "attempt model kind usage",
-    "AttemptRetracted": "attempt by",
-    "ResponseFinished": "attempt model deltas finish raw_finish usage cut_at truncated without_arguments cut_for "
-    "after_cut",
-    "StepFinished": "cut_by judged",
-    "StepJudgement": "brought text_kind",
-    "TextMessageContent": "attempt",
-    "ReasoningMessageContent": "attempt signature vendor",
-    "ToolCallStart": "attempt call_id name",
-    "ToolCallArgs": "attempt call_id",
-    "ToolCallEnd": "attempt call_id",
-    "ProviderToolReported": "attempt id name",
-    "FinishReported": "attempt reason raw",
-    "UsageReported": "attempt usage",
-    "ToolExecutionStarted": "call_id name",
-    "ToolCallResult": "call_id name status fingerprint attached",
-    "CompletionAccepted": "call_id name",
-    "CompletionRejected": "call_id name by",
-    "PhaseReported": "call_id",
-    "QuestionAsked": "call_id tool expires_at asker",
-    "QuestionAnswered": "call_id says",
-    "ThoughtRecorded": "call_id",
-    "VerdictGiven": "role said call_id usage",
-    "ContextCompacted": "strategy",
-    "StageFinished": "stage status",
-    "EvaluationFinished": "verdict",
-    "BudgetRefused": "limit",
-    "LimitReached": "limit scope attempt",
-    "ParentCall": "session_id run_id call_id",
-    "SubagentStarted": "call_id name run_id session_id model continues",
-    "Asker": "call_id session_id run_id names",
-    "SubagentUsed": "call_id run_id usage",
-    "SubagentUse": "usage",
-    "ToolProgress": "call_id name",
-    "DrainedChunk": "attempt",
-    "CutOff": "calls",
-    "ToolCallDelta": "id name arguments",
-    "TextDelta": "text",
-    "ReasoningDelta": "text signature vendor",
-    "ProviderToolReport": "id name",
-    "FinishReport": "reason raw",
-    "UsageReport": "usage",
-    "ModelSelected": "model",
-    "AttemptEnded": "model kind usage",
-    "Outcome": "run_id session_id status stop_reason answer_from usage subagents saved limits verdict work "
-    "failed_calls",
-    "Question": "call_id tool expires_at asker",
-    "ToolResult": "call_id name status",
-    "ToolCall": "id name",
-    "Reasoning": "signature vendor",
-    "Image": "data media_type",
-    "ToolSpec": "name kind",
-    "GoOn": "rule topics",
-    "Pause": "rule questions",
-    "Stop": "rule reason status",
-    "TraceEntry": "rule",
+WORDS = """
+    run_id session_id continues attempt by started_at expires_at engine place endpoint attached fingerprint changed
+    recorded now kind reason stop_reason said limit cut_for topics reminded policy rule rules guards unwatched
+    data
+""".split()
+"""Fields of type `str` or `bytes`: ids and words of endstop itself, and images. Others are `Text`, `Json` or `Name`."""
+NESTED: dict[str, Any] = {"a": [SECRET, {"b": f"it is {SECRET}, isn't it", SECRET: 1}], "n": 5, "t": None, "f": 0.5}
+SCHEMA = {"properties": {"x": {"type": "string", "default": SECRET}}}
+MARKED = {
+    Redacted.TEXT: [f"it is {SECRET}, isn't it"],
+    Redacted.JSON: [json.dumps(NESTED), f"{SECRET}, and no JSON"],
+    Redacted.SCHEMA: [SCHEMA],
+    Redacted.NAME: ["name"],
 }
-"""Fields that are never redacted: names, ids, words of ours; deltas of chunks are redacted as whole texts."""
+GIVEN: dict[str, Any] = {"reason": "completed", "stop_reason": "completed", "by": "tool"}
+PLAIN: dict[Any, Any] = {
+    str: "word",
+    int: 1,
+    float: 1.0,
+    bool: False,
+    bytes: b"",
+    Any: NESTED,
+    Price: Price(input=1, output=1),
+}
 
 
-NUMBERS = {"Limits", "SessionLimits", "Patience", "Repetition", "Compaction", "Deadlines", "Usage", "Price", "LimitUse"}
+def is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)
 
 
-def structs_of(kind: Any, seen: set[type]) -> Iterator[type]:
-    for part in typing.get_args(kind):
-        yield from structs_of(part, seen)
-    if isinstance(kind, type) and issubclass(kind, Struct) and kind not in seen:
+def values(kind: Any) -> list[Any]:
+    """Values of a type with the secret wherever a text can be; several if it has several forms."""
+    parts = [part for part in typing.get_args(kind) if part not in (type(None), ...)]
+    match typing.get_origin(kind):
+        case typing.Annotated:
+            found = [value for mark in kind.__metadata__ if mark in MARKED for value in MARKED[mark]]
+            return found or values(parts[0])
+        case typing.Literal:
+            return parts[:1]
+        case builtins.tuple:
+            return [tuple(values(parts[0]))]
+        case builtins.dict:
+            return [{"key": value} for value in values(parts[1])]
+        case None:
+            return [PLAIN[kind]] if kind in PLAIN else structs(kind)
+        case _:
+            return [value for part in parts for value in values(part)]
+
+
+def structs(kind: type[Struct]) -> list[Struct]:
+    """Values of a type in which every form of each field occurs."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    names = redacted_fields(kind) if issubclass(kind, Settings) else kind.__struct_fields__
+    forms = {name: [GIVEN[name]] if name in GIVEN and hints[name] is str else values(hints[name]) for name in names}
+    many = max(map(len, forms.values()), default=1)
+    return [kind(**{name: form[turn % len(form)] for name, form in forms.items()}) for turn in range(many)]
+
+
+def types_in(kind: Any, seen: set[type[Struct]]) -> set[type[Struct]]:
+    if is_struct(kind) and kind not in seen:
         seen.add(kind)
-        yield kind
         for field in msgspec.structs.fields(kind):
-            yield from structs_of(field.type, seen)
+            types_in(field.type, seen)
+    for part in typing.get_args(kind):
+        types_in(part, seen)
+    return seen
 
 
-def holds_text(kind: Any) -> bool:
-    if isinstance(kind, type) and issubclass(kind, Struct):
-        return True
-    if kind in (str, bytes, Any, dict, list) or kind is typing.Mapping:
-        return True
-    if typing.get_origin(kind) is typing.Literal:
-        return True
-    return any(holds_text(part) for part in typing.get_args(kind))
+def is_plain_text(kind: Any) -> bool:
+    match typing.get_origin(kind):
+        case typing.Annotated | typing.Literal:
+            return False
+        case builtins.dict:
+            return is_plain_text(typing.get_args(kind)[1])
+        case _:
+            return kind in (str, bytes) or any(map(is_plain_text, typing.get_args(kind)))
 
 
-def test_every_field_that_can_hold_a_text_is_redacted_or_named_as_ours() -> None:
-    wrong = []
-    for kind in structs_of(DrainedChunk | Event, set()):
-        redacted = set(TEXT_FIELDS.get(kind, {}))
-        ours = set(OURS.get(kind.__name__, "").split())
-        for field in msgspec.structs.fields(kind):
-            if holds_text(field.type) and kind.__name__ not in NUMBERS and field.name not in redacted | ours:
-                wrong.append(f"{kind.__name__}.{field.name}: {field.type}")
-            if field.name in ours and TEXT_FIELDS.keys() & set(structs_of(field.type, set())):
-                wrong.append(f"{kind.__name__}.{field.name} holds what is redacted elsewhere")
-        wrong += [f"{kind.__name__}.{name} is both" for name in redacted & ours]
-        wrong += [f"{kind.__name__} has no {name}" for name in (redacted | ours) - set(kind.__struct_fields__)]
-    assert not wrong, "\n".join(wrong)
+def test_the_type_of_each_field_says_whether_it_holds_a_text() -> None:
+    other = [
+        f"{kind.__name__}.{name}: say Text, Json or Name, or add it to WORDS"
+        for kind in types_in(DrainedChunk | Event, set())
+        for name, hint in typing.get_type_hints(kind, include_extras=True).items()
+        if name in kind.__struct_fields__ and name not in WORDS and is_plain_text(hint)
+    ]
+    assert not other, "\n".join(other)
 
 
-S = f"it is {SECRET}, isn't it"
-NESTED: dict[str, Any] = {"a": [S, {"b": S, S: 1}], "n": 5, "t": None, "f": 0.5}
-QUESTION = Question("c", S, S, (S,), tool="t", arguments=NESTED)
-MESSAGE = AssistantMessage(S, (ToolCall("c", "t", json.dumps(NESTED)),), (Reasoning(S, "sig"),))
-CARRIED = ev.Carried(phases=(NESTED,), questions=(QUESTION,))
-SAW = TraceEntry("rule", {"text": S, "questions": [NESTED]}, S)
-PICTURES = (Image(url=f"https://example.com/{SECRET}"),)
-SPEC = ToolSpec(name="t", description=S, parameters={"properties": {"x": {"type": "string", "default": S}}})
-EVENTS: list[Event] = [
-    ev.RunStarted(run_id="r", session_id="s", prompt=S, system=S, policy=Policy(), tools=(SPEC,), settings=NESTED,
-                  functions={"gate": (f"m:CommandGate({S!r})",)}, carried=CARRIED, before=CARRIED,
-                  source=ev.SessionSource(file=S, id=S), images=PICTURES, history=(UserMessage(S, PICTURES), MESSAGE)),
-    ev.MessageAdded(text=S, origin="user", images=PICTURES),
-    ev.CancelRequested(cause=S),
-    ev.AttemptFailed(attempt="1.1", kind="unavailable", message=S, text=S),
-    ev.ResponseFinished(step=1, message=MESSAGE, finish="stop"),
-    ev.DecisionMade(round=1, decision=GoOn(rule="r", say=S, why=S, remind=S, trace=(SAW,))),
-    ev.DecisionMade(round=1, decision=Pause(rule="r", questions=("c",), extend=1, say=S, trace=(SAW,))),
-    ev.DecisionMade(round=1, decision=Stop(rule="r", reason="completed", detail=S, trace=(SAW,))),
-    ev.ProviderToolReported(attempt="1.1", id="p", name="search", arguments=json.dumps(NESTED), result=S),
-    ev.ToolCallResult(call_id="c", name="t", content=S, fingerprint="00ff", images=PICTURES),
-    ev.ToolProgress(call_id="c", name="t", text=S),
-    ev.AlarmRaised(policy="p", rule="r", reason="stuck", detail=S, step=1),
-    ev.CompletionAccepted(call_id="c", name="t", answer=S, pending_issues=(S,)),
-    ev.CompletionRejected(call_id="c", name="t", reason=S, by=f"m:CommandGate({S!r})"),
-    ev.PhaseReported(call_id="c", percentage=3, summary=S, next_phase=S),
-    ev.QuestionAsked(call_id="c", text=S, confirms=S, pending_issues=(S,), tool="t", arguments=NESTED),
-    ev.QuestionAnswered(call_id="c", text=S, arguments=NESTED, images=PICTURES),
-    ev.ThoughtRecorded(call_id="c", text=S),
-    ev.VerdictGiven(role="gate", name=f"m:CommandGate({S!r})", said="reject", detail=S),
-    ev.VerdictGiven(role="handler", name="m:h", said="prepared", detail=json.dumps({"messages": [S], "n": False})),
-    ev.ContextCompacted(strategy="summarise", before_tokens=2, after_tokens=1,
-                        put_first=(SystemMessage(S), UserMessage(S), MESSAGE, ToolResult("c", "t", S, "ok", PICTURES))),
-    ev.StageFinished(stage="run", status="ok", detail=S),
-    ev.EvaluationFinished(verdict="passed", name=S, details=NESTED),
-    ev.SubagentStarted(call_id="c", name="t", run_id="r", session_id="s", record=S),
-    ev.RunFinished(outcome=Outcome(run_id="r", session_id="s", status="completed", stop_reason="completed", detail=S,
-                                   answer=S, evaluation=NESTED, phases=(NESTED,), pending_issues=(S,),
-                                   questions=(QUESTION,), accepted_by=(S,))),
-]  # fmt: skip
-CHUNKS = [
-    TextDelta(S), ReasoningDelta(S), ToolCallDelta(0, "c", "t", json.dumps({"x": S})),
-    ProviderToolReport("p", "search", json.dumps({"x": S}), S),
-    AttemptEnded(model="m", kind="unavailable", message=S, text=S),
-]  # fmt: skip
+@pytest.mark.parametrize("kind", [*Event.__args__, DrainedChunk])
+def test_no_text_of_an_event_is_left_out(kind: Any) -> None:
+    for event in structs(kind):
+        redactor = StreamRedactor(redact)
+        (redacted,) = (*redactor.feed(event), *redactor.flush())
+        assert leaks(encode_line(redacted)) == []
+        assert (MARK.encode() in encode_line(redacted)) == bool(leaks(encode_line(event)))
+        assert type(redacted) is type(event)
+        again = msgspec.json.decode(encode_line(redacted), type=DrainedChunk | Event)
+        assert again.__struct_fields__ == event.__struct_fields__
 
 
-@pytest.mark.parametrize("event", [*EVENTS, *(DrainedChunk(attempt="1.1", chunk=chunk) for chunk in CHUNKS)])
-def test_no_text_of_an_event_is_left_out(event: Event | DrainedChunk) -> None:
-    assert leaks(encode_line(event))
-    redactor = StreamRedactor(redact)
-    (redacted,) = (*redactor.feed(event), *redactor.flush())
-    assert leaks(encode_line(redacted)) == []
-    assert MARK.encode() in encode_line(redacted)
-    assert type(redacted) is type(event)
-    again = msgspec.json.decode(encode_line(redacted), type=DrainedChunk | Event)
-    assert again.__struct_fields__ == event.__struct_fields__
+@pytest.mark.parametrize("kind", [*Event.__args__, DrainedChunk])
+def test_what_is_known_to_be_secret_is_hidden_in_names_too(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MARKED, Redacted.NAME, [SECRET])
+    for event in structs(kind):
+        redactor = StreamRedactor(None, redact)
+        (redacted,) = (*redactor.feed(event), *redactor.flush())
+        assert leaks(encode_line(redacted)) == []
 
 
-def test_each_text_of_the_table_has_an_event_that_shows_it() -> None:
-    shown: set[tuple[str, str]] = set()
-
-    class Watch(TextRedactor):
-        def struct(self, struct: Any) -> Any:
-            for name in TEXT_FIELDS.get(type(struct), {}):
-                if getattr(struct, name):
-                    shown.add((type(struct).__name__, name))
-            return super().struct(struct)
-
-    watch = Watch(redact)
-    for event in (*EVENTS, *(DrainedChunk(attempt="1.1", chunk=chunk) for chunk in CHUNKS)):
-        watch.struct(event)
-    deltas = {("TextMessageContent", "delta"), ("ReasoningMessageContent", "delta"), ("ToolCallArgs", "delta")}
-    defaults = {("Echo", "announcements")}
-    named = {(kind.__name__, name) for kind, names in TEXT_FIELDS.items() for name in names}
-    assert named - shown <= deltas | defaults | {("Prompts", "next_step")}
+def test_the_name_of_a_gate_is_redacted_where_it_rejects() -> None:
+    event = ev.CompletionRejected(call_id="c", name="t", reason="", by=f"m:CommandGate({SECRET!r})")
+    assert TextRedactor(redact).struct(event).by == f"m:CommandGate({MARK!r})"
 
 
 # ---- whole runs
