@@ -61,7 +61,7 @@ def compare_mix(
     here = shares_of(counts)
     distance, differences = None, {}
     if fitted_on and here:
-        found = {kind: here.get(kind, 0.0) - fitted_on.get(kind, 0.0) for kind in {*here, *fitted_on}}
+        found = {kind: here.get(kind, 0.0) - fitted_on.get(kind, 0.0) for kind in {**here, **fitted_on}}
         distance = sum(map(abs, found.values())) / 2
         largest = sorted(found.items(), key=lambda item: (-abs(item[1]), item[0]))
         differences = {kind: round(share, 4) for kind, share in largest if share}

@@ -12,9 +12,9 @@ from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.statistics import Interval
 from ...analysis.step_mix import DRIFT, LEAST_SESSIONS, MixComparison
 from ...decision import EvaluationVerdict
-from .fitting_table import FittingTable
+from .document import ReportTable
+from .document_terminal import FittingTable
 from .published_table import PUBLISHED_MEANING, published_table
-from .report_tables import ReportTable
 from .tables import bad_files, labels_summary
 from .text import cost, counted, duration
 

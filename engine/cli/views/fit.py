@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...analysis.fit_report import FitReport, Rung, conditions, data_text, guarantee, result_text, settings_text
 from ...analysis.statistics import Interval
-from .tables import bad_files, between, percent
+from .figures import between, percent
+from .tables import bad_files
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,10 +9,9 @@ from ..._sanitize import one_line
 from ...analysis.metrics import RunMetrics
 from ...analysis.report import Report
 from ...analysis.statistics import Bin, Distribution
-from .fitting_table import NAME, FittingTable
-from .report_tables import (
-    Bar,
-    ReportTable,
+from .document import Bar, ReportTable
+from .document_terminal import NAME, FittingTable
+from .report_document import (
     comparisons,
     endings,
     groups,

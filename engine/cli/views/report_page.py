@@ -15,9 +15,10 @@ from ...analysis.report import OTHERS, Report, label_runs
 from ...analysis.sampling import REASONS
 from ...analysis.scoring import Ratings
 from ...analysis.statistics import Bin, Distribution
+from .document import ReportTable
+from .figures import dollars, long, of, part, short
 from .html import render
-from .report_tables import (
-    ReportTable,
+from .report_document import (
     comparisons,
     endings,
     groups,
@@ -31,7 +32,7 @@ from .report_tables import (
     waste,
     work,
 )
-from .tables import dollars, labels_summary, long, of, part, short
+from .tables import labels_summary
 from .text import counted
 from .timeline_page import BRIEF, MARKS, NOTES, SessionSection, SessionView, session_view
 from .view_links import ViewLinks

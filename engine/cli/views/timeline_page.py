@@ -17,8 +17,9 @@ from ...analysis.scoring import LabelledRun, WorkState
 from ...analysis.summary import RunSummary
 from ...analysis.timeline import Intervention, RunTimeline, SessionTimeline, StepCell, StepMark
 from ...fork import describe_origin
-from .report_tables import KNOWN, Tone
-from .tables import short
+from .document import Tone
+from .figures import short
+from .report_document import KNOWN
 from .text import counted, duration
 from .view_links import WANTED, ViewLinks
 

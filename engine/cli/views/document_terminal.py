@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
-from .report_tables import Bar, Cell, ReportTable
+from .document import Bar, Cell, ReportTable
 from .styled_lines import display_width
 from .text import counted
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping
 
 from ...analysis.comparison import STEPS_AFTER
 from ...analysis.metrics import AnchorMetrics, Proportion, RunMetrics, SavedByCuts, StepsAfter, ToolTotals
 from ...analysis.report import Report
 from ...analysis.scoring import RatingStatistics
 from ...analysis.statistics import Distribution, Interval
-from .tables import between, dollars, in_unit, long, of, part, percent, short
+from .document import Bar, Cell, ReportTable, Tone
+from .figures import between, dollars, in_unit, long, of, part, percent, short
 from .text import TEXT_KINDS, counted
 
-Tone = Literal["main", "good", "warn", "bad", "loop", "quiet"]
 ENDS: dict[str, tuple[str, Tone]] = {
     "completion": ("with a completion call", "main"),
     "text": ("with a plain text", "main"),
@@ -32,34 +30,6 @@ KNOWN: dict[str, tuple[str, Tone]] = {
 
 NAMED = 15
 """Rows of a table by model, policy or tool; `--json` has all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A cell with a bar. `share`: 0 to 1 of the cell's width."""
-
-    share: float
-    tone: Tone = "main"
-
-
-Cell = str | Bar
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportTable:
-    """A table with its title and notes. The first column has names; the columns in `figures` are aligned right."""
-
-    title: str
-    caption: str
-    """Describes the rows, for screen readers."""
-    head: tuple[str, ...]
-    rows: Sequence[tuple[Cell, ...]]
-    figures: tuple[int, ...] = ()
-    spare: tuple[int, ...] = ()
-    """Columns to leave out in a narrow terminal, the least important first."""
-    note: str = ""
-    filter: str = ""
-    """The filter of `endstop view` whose values are the names in the first column; empty if there is none."""
 
 
 def headline(report: Report) -> str:
