@@ -10,7 +10,7 @@ is killed in the middle of a response loses the events of that response, which i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
