@@ -110,6 +110,130 @@ def test_what_a_step_brought(steps: list[Step], kind: str) -> None:
     assert foreign(*steps).judgement.brought == kind
 
 
+def together(*steps: list[tuple[str, str, str]]) -> StepHistory:
+    """The history after steps of several calls each, of an imported session."""
+    history = StepHistory.of([], foreign=True)
+    for step in steps:
+        history = history.with_step(
+            len(step),
+            [
+                (ToolCall(f"c{at}", name, arguments), content, "ok")
+                for at, (name, arguments, content) in enumerate(step)
+            ],
+        )
+    return history
+
+
+def see(path: str, content: str) -> tuple[str, str, str]:
+    return "read_file", f'{{"path": "{path}"}}', content
+
+
+def run(command: str, content: str) -> tuple[str, str, str]:
+    return "bash", f'{{"command": "{command}"}}', content
+
+
+def write(text: str) -> tuple[str, str, str]:
+    return "edit_file", f'{{"path": "a.py", "text": "{text}"}}', "edited"
+
+
+BUSY = "Error: no room left"
+OUT_OF_TIME = "Error: timed out: bash has not returned in 120 seconds and must be restarted"
+
+
+@pytest.mark.parametrize(
+    ("steps", "kind"),
+    [
+        pytest.param([[run("a", BUSY), run("b", BUSY)]], "failure", id="all fail"),
+        pytest.param([[run("a", BUSY), see("b", "new")]], "news", id="the second does not fail"),
+        pytest.param([[see("b", "new"), run("a", BUSY)]], "news", id="the first does not fail"),
+        pytest.param([[run("a", OUT_OF_TIME), run("b", OUT_OF_TIME)]], "waiting", id="all run out of time"),
+        pytest.param([[run("a", OUT_OF_TIME), run("b", BUSY)]], "failure", id="one runs out of time"),
+        pytest.param([[see("a", "old")], [see("b", "new"), see("c", "old")]], "news", id="the first is new"),
+        pytest.param([[see("a", "old")], [see("b", "old"), see("c", "new")]], "news", id="the second is new"),
+        pytest.param([[see("a", "x = 1")], [see("b", "x = 2"), see("c", "x = 1")]], "news", id="a new number"),
+        pytest.param([[see("a", "old")], [see("b", "old"), see("c", "")]], "known", id="one gives nothing back"),
+        pytest.param([[see("b", ""), see("c", "")]], "nothing_found", id="none gives anything back"),
+        pytest.param([[write("x"), see("b", "old")], [write("y"), see("b", "old")]], "change", id="another change"),
+        pytest.param([[write("x"), see("b", "old")]] * 2, "same_change", id="the same change"),
+        pytest.param(
+            [[see("a", "p"), see("b", "q")], [see("a", "q"), see("b", "q")]],
+            "same_call_news",
+            id="the same calls with other known results",
+        ),
+        pytest.param([[see("a", "p"), see("b", "q")]] * 2, "known", id="the same calls with the same results"),
+        pytest.param([[see("a", "p"), see("b", "q")], [see("b", "q"), see("a", "p")]], "known", id="in another order"),
+    ],
+)
+def test_all_calls_of_a_step_count(steps: list[list[tuple[str, str, str]]], kind: str) -> None:
+    assert together(*steps).judgement.brought == kind
+
+
+def test_results_of_the_same_tools_are_compared_all_together() -> None:
+    first = [see("a", "p"), see("b", "q")]
+    assert together(first, [see("c", "p"), see("d", "q")]).judgement.same_results == 2
+    assert together(first, [see("c", "r"), see("d", "q")]).judgement.same_results == 1
+    assert together(first, [("cat", "{}", "p"), ("cat", "{}", "q")]).judgement.same_results == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "kind"),
+    [
+        pytest.param([shell("sleep 3", ""), shell("sleep 3", "")], "waiting", id="as before"),
+        pytest.param([read("a", "tick"), shell("sleep 3", ""), shell("sleep 3", "tick")], "same_call_news", id="anew"),
+        pytest.param([read("a", "tick"), shell("sleep 3", ""), shell("sleep 4", "tick")], "waiting", id="another"),
+        pytest.param([shell("frob", BUSY), shell("sleep 3", ""), shell("sleep 3", BUSY)], "waiting", id="fails"),
+        pytest.param([shell("sleep 3", "done")], "news", id="brings news"),
+        pytest.param([shell("frob", BUSY), read("a", "new"), shell("grob", BUSY)], "old_failure", id="known failure"),
+        pytest.param([("look", "{}", "fine", "error")], "failure", id="a failure by its status alone"),
+        pytest.param([read("a", "def f():\n    pass\nError: boom\n" + "x\n" * 9)], "news", id="read about errors"),
+    ],
+)
+def test_waiting_and_failures_at_their_boundaries(steps: list[Step], kind: str) -> None:
+    assert foreign(*steps).judgement.brought == kind
+
+
+@pytest.mark.parametrize(("lines", "kind"), [(8, "news"), (9, "answered")])
+def test_digits_make_a_line_new_in_short_results_only(lines: int, kind: str) -> None:
+    first, second = ("\n".join(f"row {start + number}" for number in range(lines)) for start in (100, 200))
+    assert foreign(read("a", first), read("b", second)).judgement.brought == kind
+
+
+@pytest.mark.parametrize(("length", "kind"), [(300, "answered"), (301, "news")])
+def test_words_of_short_arguments_do_not_count_in_the_result(length: int, kind: str) -> None:
+    def search(word: str) -> Step:
+        arguments = f'{{"query": "{word}", "in": "'
+        return "search", arguments + "x" * (length - len(arguments) - 2) + '"}', f"a page about {word}"
+
+    assert foreign(search("apples"), search("plums")).judgement.brought == kind
+
+
+def test_words_of_the_arguments_count_in_a_long_result() -> None:
+    def page(word: str) -> str:
+        return "\n".join(f"{word} {letter}" for letter in "abcdefghi")
+
+    assert foreign(read("apples", page("apples")), read("plums", page("plums"))).judgement.brought == "news"
+
+
+def test_what_a_tool_declares_to_read_may_speak_of_errors_and_fails_by_its_status() -> None:
+    tools = [ToolSpec(name="look", description="", parameters={}, reads=True)]
+
+    def brought(*results: tuple[str, ResultStatus]) -> str:
+        history = StepHistory.of(tools, foreign=False)
+        for number, (content, status) in enumerate(results):
+            history = history.with_step(1, [(ToolCall("c", "look", f'{{"n": {number}}}'), content, status)])
+        return history.judgement.brought
+
+    assert brought(("Error: no such file", "ok")) == "news"
+    assert brought(("no such file", "error")) == "failure"
+    assert brought(("page 1", "ok"), ("page 2", "ok")) == "news"
+    assert brought(("found 1", "ok"), ("found 0", "ok")) == "news"
+
+
+def test_half_a_character_is_judged_as_any_other() -> None:
+    half = "\ud800"
+    assert foreign((f"look{half}", f'{{"a": "{half}"}}', f"a{half}")).judgement.brought == "news"
+
+
 def points_after(*kinds: StepKind) -> int:
     points = 0
     for kind in kinds:
