@@ -64,6 +64,8 @@ from .tools.results import (
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool
 
+MOST_AT_ONCE = 200
+"""Calls of one response after which other tasks of the event loop have their turn."""
 NOTED = "Noted."
 TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."
 RAN_EARLY = (
@@ -131,7 +133,9 @@ class ToolCalls:
         before: list[str] = []
         if self._context.limits.reached:
             self._cancel_running()
-        for call in message.calls:
+        for number, call in enumerate(message.calls, 1):
+            if number % MOST_AT_ONCE == 0:
+                await asyncio.sleep(0)
             tool = self._context.toolbox.get(call.name)
             if call.id in self._results:
                 pass
