@@ -65,6 +65,8 @@ from .tools.results import (
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool
 
+MOST_AT_ONCE = 200
+"""Calls of one response after which other tasks of the event loop have their turn."""
 NOTED = "Noted."
 TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."
 RAN_EARLY = (
@@ -166,7 +168,9 @@ class ToolCalls:
         progress = _Progress(truncated, alone)
         if self._context.limits.reached:
             self._cancel_running()
-        for call in message.calls:
+        for number, call in enumerate(message.calls, 1):
+            if number % MOST_AT_ONCE == 0:
+                await asyncio.sleep(0)
             match self._verdict(call, progress):
                 case _Refused(content, status, failed):
                     self._results.answer(call, content, status)

@@ -432,6 +432,10 @@ class SessionBuilder:
         """Calls of the latest response that have no result yet."""
         return list(self._pending.values())
 
+    def awaits(self, id: str) -> bool:
+        """Whether the call with this id is one of these."""
+        return id in self._pending
+
     def _take_pending(self, raw_id: str, name: str) -> ToolCall | None:
         if raw_id:
             candidates = self._pending_by_raw_id.get(raw_id, deque())

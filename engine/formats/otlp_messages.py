@@ -16,6 +16,8 @@ from .parsing import as_dict, as_json, as_list, as_text, decode_if_json
 
 ORIGIN = "endstop.origin"
 """In a message of the user's role that the loop wrote itself, as our own exports mark it: `nudge`, say."""
+_LONGEST_NUMBER = 9
+"""Digits of the longest number of a message that is read: no span has so many messages."""
 _EVENT_ROLES = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -88,7 +90,7 @@ def _numbered(attributes: dict[str, Any], prefix: str) -> list[dict[str, Any]]:
     groups: dict[int, dict[str, Any]] = {}
     for name, value in attributes.items():
         number, dot, rest = name.removeprefix(f"{prefix}.").partition(".")
-        if name.startswith(f"{prefix}.") and dot and number.isdecimal():
+        if name.startswith(f"{prefix}.") and dot and number.isdecimal() and len(number) <= _LONGEST_NUMBER:
             groups.setdefault(int(number), {})[rest] = value
     return [groups[number] for number in sorted(groups)]
 

@@ -9,6 +9,7 @@ differs from all others, so that nothing is taken for a repetition.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
@@ -251,8 +252,9 @@ class ConversationReader:
         session.settings = session.settings or _settings(attributes)
         unread = {name: value for name, value in attributes.items() if not name.startswith(_READ_PREFIXES)}
         session.count_unread_fields("field", unread, _READ | _SETTINGS.keys(), "span.")
-        early = [tool for tool in self._tools if tool.start >= request.span.start]
-        self._tools = [tool for tool in self._tools if tool.start < request.span.start]
+        place = bisect_left(self._tools, request.span.start, key=lambda tool: tool.start)
+        early = self._tools[place:] if place else self._tools
+        self._tools = self._tools[:place]
         self._flush(goes_on=True)
         if request.silent and request.span.failed:
             self._add_failure(request)
@@ -358,9 +360,9 @@ class ConversationReader:
 
     def _add_noted_results(self) -> None:
         """Add the results of calls that no request has repeated."""
-        for call in self._builder.pending_calls:
-            if (noted := self._results.pop(call.id, None)) is not None:
-                self._builder.add_result(call.id, "", noted[0], noted[1], t=noted[2] or None)
+        for id in [id for id in self._results if self._builder.awaits(id)]:  # of all calls there may be very many
+            content, status, t = self._results.pop(id)
+            self._builder.add_result(id, "", content, status, t=t or None)
 
     # ---- without contents
 
