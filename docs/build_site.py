@@ -65,6 +65,34 @@ def navigation(entries: list[object], found: dict[str, str]) -> list[object]:
     return whole
 
 
+def llms_text(entries: list[object], found: dict[str, str]) -> str:
+    """Return the pages of the navigation as `llms.txt` lists them: https://llmstxt.org (2024-09-03)."""
+    about = yaml.safe_load(configuration()[0])
+    lines = [f"# {about['site_name']}", "", f"> {about['site_description']}"]
+    for section in navigation(entries, found):
+        assert isinstance(section, dict)
+        ((title, inside),) = section.items()
+        lines += ["", f"## {title}", "", *_llms_lines(inside, found)]
+    return "\n".join(lines) + "\n"
+
+
+def _llms_lines(inside: object, found: dict[str, str]) -> Iterator[str]:
+    """Yield a line with heading, address and first sentence for each page."""
+    match inside:
+        case str():
+            prose = re.sub(r"(?ms)^```.*?^```$|^!\[[^\n]*$", "", found[inside])
+            text = CODE_OR_LINK.sub(lambda link: link["text"] or link[0], prose)
+            paragraphs = (part for part in text.split("\n\n")[1:] if re.match(r"[A-Za-z`]", part))
+            sentence = re.split(r"(?<=\.)\s", " ".join(next(paragraphs, "").split()))[0].rstrip(":")
+            yield f"- [{_heading(found[inside])}]({Path(inside).with_suffix('.html')}): {sentence}".removesuffix(": ")
+        case list():
+            for one in inside:
+                yield from _llms_lines(one, found)
+        case dict():
+            for one in inside.values():
+                yield from _llms_lines(one, found)
+
+
 def build() -> None:
     """Write the site anew. Raises SystemExit if the generator finds something wrong."""
     shutil.rmtree(COPIES, ignore_errors=True)
@@ -77,6 +105,7 @@ def build() -> None:
     shutil.copytree(DOCS / "pictures", COPIES / "pictures")
     shutil.copyfile(DOCS / "site.css", COPIES / "site.css")
     head, nav, tail = configuration()
+    (COPIES / "llms.txt").write_text(llms_text(nav, found), encoding="utf-8")
     listed = yaml.safe_dump({"nav": navigation(nav, found)}, sort_keys=False, allow_unicode=True)
     (BUILD / "mkdocs.yml").write_text(head + listed + tail, encoding="utf-8")
     zensical = Path(sys.executable).with_name("zensical")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -55,6 +56,14 @@ def test_the_pages_of_python_have_exactly_the_public_names(build_site: ModuleTyp
         package: public[package] for package in shown.keys() & public.keys()
     }
     assert public.keys() <= shown.keys()
+
+
+def test_llms_txt_has_a_line_for_every_page(build_site: ModuleType) -> None:
+    found = build_site.pages()
+    text = build_site.llms_text(build_site.configuration()[1], found)
+    assert text.startswith("# endstop\n\n> ")
+    listed = re.findall(r"^- \[.+?\]\((.+)\.html\)", text, re.MULTILINE)
+    assert sorted(listed) == sorted(name.removesuffix(".md") for name in found)
 
 
 def test_every_public_name_says_what_it_is(build_site: ModuleType) -> None:
