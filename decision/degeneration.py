@@ -118,18 +118,18 @@ class RepetitionDetector:
 
     def feed(self, event: ev.Event) -> RepeatedText | None:
         """Add one event; return the repetition if there is one by now."""
-        if isinstance(event, ev.TextMessageContent):
+        if type(event) is ev.TextMessageContent:
             return None if self._text is None else self._text.feed(event.delta)
-        if isinstance(event, ev.ToolCallArgs):
+        if type(event) is ev.ToolCallArgs:
             call = self._calls.get(event.call_id)
             return None if call is None else call.feed(event.delta)
-        if isinstance(event, ev.ReasoningMessageContent):
+        if type(event) is ev.ReasoningMessageContent:
             if self._reasoning is None:  # most responses have none
                 self._reasoning = _part_detector("reasoning", self._settings.reasoning, self._settings)
             return self._reasoning.feed(event.delta) if event.delta and self._reasoning is not None else None
-        if isinstance(event, ev.ToolCallStart):
+        if type(event) is ev.ToolCallStart:
             self._begin(event)
-        elif isinstance(event, ev.ToolCallEnd):
+        elif type(event) is ev.ToolCallEnd:
             self._calls.pop(event.call_id, None)
         return None
 

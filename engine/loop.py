@@ -73,7 +73,10 @@ async def run_rounds(context: Context) -> Outcome:
     decision = context.decision or _initial_decision(context)
     while True:
         if decision is None:
-            await _round(context)
+            context.log.append(RoundStarted(round=context.log.facts.rounds + 1))
+            _add_next_step_prompt(context)
+            await run_round(context)
+            await _ask_judge(context)
             if context.cancelled is None or context.log.facts.accepted is not None:
                 decision = _decide(context)
         if decision is None or _cancelled_before_its_end(context, decision):
@@ -158,10 +161,8 @@ def cancelled_outcome(context: Context) -> Outcome:
     return build_outcome(context.log.facts, context.policy, stop)
 
 
-async def _round(context: Context) -> None:
-    context.log.append(RoundStarted(round=context.log.facts.rounds + 1))
-    _add_next_step_prompt(context)
-    await run_round(context)
+async def _ask_judge(context: Context) -> None:
+    """Ask the judge, if there is one, whether the task is complete where the run would go on."""
     if context.hooks.judge is not None and context.cancelled is None and _would_go_on(context):
         with context.cancellable():
             tokens = context.tokens_now() if isinstance(context.hooks.judge, ModelJudge) else None

@@ -171,7 +171,8 @@ class ToolCalls:
         for number, call in enumerate(message.calls, 1):
             if number % MOST_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            match self._verdict(call, progress):
+            tool = self._context.toolbox.get(call.name)
+            match self._verdict(call, tool, progress):
                 case _Refused(content, status, failed):
                     self._results.answer(call, content, status)
                     if failed:
@@ -181,7 +182,7 @@ class ToolCalls:
                 case None:
                     pass
             progress.before.append(call.id)
-            progress.asked = progress.asked or self._asks(call)
+            progress.asked = progress.asked or self._asks(tool)
         await self._finish_running(progress.before)
         self._results.ask_passed_on(message.calls)
         for call in message.calls:
@@ -189,9 +190,8 @@ class ToolCalls:
                 self._results.answer(call, LIMIT_REACHED, "cancelled")
         self.cancel_rest(message)  # calls whose tasks were cancelled by somebody else
 
-    def _verdict(self, call: ToolCall, progress: _Progress) -> _Refused | _Ready | None:
+    def _verdict(self, call: ToolCall, tool: Tool | None, progress: _Progress) -> _Refused | _Ready | None:
         """Say whether a call runs now; None if it has a result, or started while the response streamed."""
-        tool = self._context.toolbox.get(call.name)
         if call.id in self._results:
             return None
         if self._is_left_out(call, tool, progress):
@@ -275,14 +275,13 @@ class ToolCalls:
             return False
         return call.id not in self._running and not self._context.effects.began(call_key(self._context, call))
 
-    def _asks(self, call: ToolCall) -> bool:
-        """Whether calls after this one stand after a question, so that none may start that writes.
+    def _asks(self, tool: Tool | None) -> bool:
+        """Whether calls after one of this tool stand after a question, so that none may start that writes.
 
         A question that could not be put to the user (invalid arguments) counts: the model wanted to ask first.
         """
         if self._context.policy.after_question == "run":
             return False
-        tool = self._context.toolbox.get(call.name)
         return self._results.asked or (tool is not None and tool.kind == "question")
 
     def _out_of_time(self) -> bool:

@@ -45,8 +45,8 @@ MAX_DELTAS = 4096
 """A response with more deltas is written whole: it hardly saves anything, and bounds what a reader has to remember."""
 MESSAGE_PARTS: frozenset[type] = frozenset({TextMessageContent, ReasoningMessageContent, ToolCallStart, ToolCallArgs})
 """Types of events of which a message is made."""
-SHORTENED = MESSAGE_PARTS | {RunStarted, ResponseFinished, RunFinished}
-"""Types of events that are shortened, or with which others are compared."""
+SHORTENED: frozenset[type] = frozenset({RunStarted, ResponseFinished, RunFinished})
+"""Types of events of which something may be left out."""
 _PREFIXES = tuple(f'{{"type":"{kind.__struct_config__.tag}"'.encode() for kind in cast(Any, MESSAGE_PARTS))
 _RESPONSE = b'{"type":"RESPONSE_FINISHED"'
 _DELTAS = b',"deltas":{"first":'
@@ -69,15 +69,20 @@ class LineShortener:
         """The lines as they are to be written. Those of one call are written together."""
         if self._deduplicator is None:
             return list(lines)
-        shortened = [self._shorten(line) if type(line) in SHORTENED else line for line in lines]
+        shortened: list[Any] = []
+        for line in lines:
+            if type(line) in MESSAGE_PARTS:
+                self._deduplicator.hold(line)
+                shortened.append(line)
+            else:
+                shortened.append(self._shortened(line, self._deduplicator) if type(line) in SHORTENED else line)
         return pack(shortened) if self._packs else shortened
 
-    def _shorten(self, line: Any) -> Any:
-        assert self._deduplicator is not None
-        if not self._packs or type(line) in MESSAGE_PARTS:
-            return self._deduplicator.feed(line)
+    def _shortened(self, line: Any, deduplicator: Deduplicator) -> Any:
+        if not self._packs:
+            return deduplicator.feed(line)
         # tools last: before, they are compared with those of the first run
-        return with_short_tools(self._deduplicator.feed(short_form(line)))
+        return with_short_tools(deduplicator.feed(short_form(line)))
 
 
 class Deduplicator:
@@ -91,6 +96,8 @@ class Deduplicator:
         self._first = first
         self._in_file = in_file
         self._parts: deque[Part] = deque(maxlen=MAX_DELTAS + 1)
+        self.hold: Callable[[Part], None] = self._parts.append
+        """Take a part of a message: `feed` does the same, and looks at the type first."""
 
     def feed(self, line: Any) -> Any:
         """The line as it is to be written."""
