@@ -23,7 +23,7 @@ SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
 ADAPTERS ?= google-adk langchain strands claude-agent-sdk openai-agents pydantic-ai
 .PHONY: test-adapters bench-adapters
-.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search growth fuzz test-long faults test-all test-litellm install-sizes prices docs site dist clean
+.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search growth mutants fuzz test-long faults test-all test-litellm install-sizes prices docs site dist clean
 .DELETE_ON_ERROR:
 # pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -122,6 +122,9 @@ test-long: $(VENV)/.ready system ## the tests that take longer: two more engines
 
 growth: $(VENV)/.ready ## time for inputs from 100 kB to 2 MB, for every pattern and all that reads foreign text; 20 minutes
 	@$(BIN)/python -m tests.growth $(ARGS)
+
+mutants: $(VENV)/.ready $(VENV)-mutants/.ready ## small changes of the decision that tests/decision does not notice; half an hour on two idle cores
+	@$(VENV)-mutants/bin/python tests/mutants.py $(ARGS)
 
 fuzz: $(VENV)/.ready ## a million changed inputs for all that reads what others wrote; ARGS=20000 for fewer
 	@$(BIN)/python -m tests.fuzz $(ARGS)
@@ -238,6 +241,13 @@ $(VENV)/.python-$(VERSION):
 $(VENV)-pyright/.ready:
 	@$(PYTHON) -m venv --clear $(VENV)-pyright
 	@$(VENV)-pyright/bin/python -m pip --disable-pip-version-check --no-input install -qq basedpyright==1.40.2
+	@touch $@
+
+# It sees the packages of the tests, and none of them sees it.
+$(VENV)-mutants/.ready: $(VENV)/.ready
+	@$(PYTHON) -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip --disable-pip-version-check --no-input install -qq mutmut==3.8.1
+	@cd $(@D)/lib/python3*/site-packages && ls -d $(abspath $(VENV))/lib/python3*/site-packages > tests.pth
 	@touch $@
 
 $(VENV)-dist/.ready: Makefile

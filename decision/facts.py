@@ -231,7 +231,7 @@ def add_usage(one: ev.Carried, other: ev.Carried) -> ev.Carried:
         rounds=one.rounds + other.rounds,
         requests=one.requests + other.requests,
         tool_calls=one.tool_calls + other.tool_calls,
-        usage=one.usage + other.usage if one != ev.Carried() else other.usage,
+        usage=one.usage + other.usage,
         elapsed_ms=one.elapsed_ms + other.elapsed_ms,
         context_tokens=other.context_tokens,
     )

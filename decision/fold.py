@@ -16,7 +16,7 @@ from . import events as ev
 from .cost import Price
 from .facts import Facts
 from .failures import Failures
-from .messages import AssistantMessage, Usage, is_blank
+from .messages import AssistantMessage, is_blank
 from .outcome import CutSavings, Question, SubagentUse, ask_again
 from .policy import REMEMBERED_POINTS
 from .step_history import PROGRESS, StepJudgement, add_points
@@ -388,12 +388,11 @@ def _subagent_started(facts: Facts, event: ev.SubagentStarted) -> Facts:
 
 def _subagent_used(facts: Facts, event: ev.SubagentUsed) -> Facts:
     so_far = facts.subagents or SubagentUse()
-    usage = event.usage if so_far.usage == Usage() else so_far.usage + event.usage
     return replace(
         facts,
         t=event.t,
         usage=facts.usage + event.usage,
-        subagents=replace(so_far, requests=so_far.requests + event.requests, usage=usage),
+        subagents=replace(so_far, requests=so_far.requests + event.requests, usage=so_far.usage + event.usage),
         subagent_runs=tuple((run_id, event.at if run_id == event.run_id else at) for run_id, at in facts.subagent_runs),
     )
 

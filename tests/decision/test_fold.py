@@ -576,7 +576,7 @@ def test_a_refused_step_and_a_reached_limit_are_kept() -> None:
     refused = ev.BudgetRefused(step=2, limit="cost_usd", used=2, allowed=1, t=9)
     assert changed(refused) == {"t": 9, "refused": refused}
     reached = ev.LimitReached(step=2, limit="seconds", used=2, allowed=1, t=9)
-    assert changed(reached) == {"t": 9, "limit_reached": reached}
+    assert changed(reached, refused=refused) == {"t": 9, "limit_reached": reached}
 
 
 def test_a_reached_limit_of_a_shared_budget_is_a_refusal_too() -> None:

@@ -12,6 +12,7 @@ from endstop.decision.guards import may_stop_after_next_step
 from endstop.decision.policy import Compaction, Patience, Prompts, Repetition, Stagnation
 from endstop.decision.repetition import Repetitions
 from endstop.decision.run_origin import Carried, Grants
+from msgspec.structs import replace
 
 BY_NAME = {guard.name: guard for guard in GUARDS}
 NO_LIMIT = Limits(steps=None)
@@ -401,6 +402,11 @@ def test_grants_move_the_limit_of_which_the_model_is_reminded() -> None:
             id="calls repeated with other results",
         ),
         pytest.param(
+            {"repetitions": replace(same(3), counts=False)},
+            {"repetition": Repetition(stop_at=4)},
+            id="repeated calls before a step that only polls",
+        ),
+        pytest.param(
             {"steps": 7, "stalled": 5, "points": (5, 5)},
             {"stagnation": Stagnation(stop_at=9, least_steps=8)},
             id="points",
@@ -423,6 +429,7 @@ def test_one_more_step_may_stop_a_run_that_is_one_step_before_a_guard(
         pytest.param({"monologue": 3}, {"repetition": Repetition(monologue=5)}, id="no calls"),
         pytest.param({"same_results": 3}, {"stagnation": Stagnation(same_results=5)}, id="the same results"),
         pytest.param({"repetitions": same(2)}, {"repetition": Repetition(stop_at=4)}, id="repeated calls"),
+        pytest.param({"repetitions": same(2)}, {"repetition": Repetition(stop_at=4, by="calls")}, id="calls alone"),
         pytest.param({"repetitions": same(3, results=1)}, {"repetition": Repetition(stop_at=4)}, id="other results"),
         pytest.param(
             {"steps": 7, "stalled": 4, "points": (5, 5)},

@@ -1,6 +1,7 @@
 """Outcomes: what they say as plain data."""
 
 import json
+from datetime import date
 from typing import Any
 
 import msgspec
@@ -49,6 +50,7 @@ def test_what_json_cannot_express_does_not_keep_it_from_being_json() -> None:
     assert data["evaluation"]["seen"] == [1, 2]
     assert data["evaluation"]["3"] == "<class 'object'>"
     assert data["evaluation"]["score"] is None
+    assert outcome(evaluation={date(2026, 1, 2): 1}).to_dict()["evaluation"] == {"2026-01-02": 1}
 
 
 @pytest.mark.parametrize(

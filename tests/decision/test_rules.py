@@ -255,6 +255,9 @@ def test_an_unfinished_response_is_asked_for_again_and_then_ends_the_run() -> No
         reason="provider_error",
         detail=f"attempt 2.1: {ended} (2 responses in a row ended so)",
     )
+    assert after(1, reason="other") == GoOn(
+        rule="finish_reason", say="UNFINISHED", why="the response ended with 'abort'"
+    )
     assert after(1, word="") == GoOn(rule="finish_reason", say="UNFINISHED", why="the response ended with 'retry'")
 
 

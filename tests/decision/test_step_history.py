@@ -68,6 +68,7 @@ REFUSED = [shell("frob", "bash: frob: command not found")]
         ([edit("x")], "change"),
         ([edit("x"), edit("x")], "same_change"),
         ([edit("x"), edit("y"), edit("x")], "change_before"),
+        ([edit("x"), read("a.py", "import os"), edit("x")], "same_change"),
         ([edit("x"), edit("y")], "change"),
         ([edit("x", "a\nb\nc\nd\ne"), edit("y", "a\nb\nc\nd\ne")], "change"),
         ([edit("x", "Error: no such file: a.py")], "failed_change"),
@@ -153,6 +154,7 @@ OUT_OF_TIME = "Error: timed out: bash has not returned in 120 seconds and must b
         pytest.param([[see("a", "x = 1")], [see("b", "x = 2"), see("c", "x = 1")]], "news", id="a new number"),
         pytest.param([[see("a", "old")], [see("b", "old"), see("c", "")]], "known", id="one gives nothing back"),
         pytest.param([[see("b", ""), see("c", "")]], "nothing_found", id="none gives anything back"),
+        pytest.param([[see("a", "old")], [run("sleep 3", ""), see("b", "old")]], "known", id="one waits"),
         pytest.param([[write("x"), see("b", "old")], [write("y"), see("b", "old")]], "change", id="another change"),
         pytest.param([[write("x"), see("b", "old")]] * 2, "same_change", id="the same change"),
         pytest.param(
@@ -227,6 +229,25 @@ def test_what_a_tool_declares_to_read_may_speak_of_errors_and_fails_by_its_statu
     assert brought(("no such file", "error")) == "failure"
     assert brought(("page 1", "ok"), ("page 2", "ok")) == "news"
     assert brought(("found 1", "ok"), ("found 0", "ok")) == "news"
+
+
+def test_words_of_the_arguments_count_in_the_result_of_a_tool_of_ones_own() -> None:
+    def brought(declared: bool) -> str:
+        tools = [ToolSpec(name="look", description="", parameters={}, reads=True)]
+        history = StepHistory.of(tools, foreign=not declared)
+        for word in ("apples", "plums"):
+            history = history.with_step(1, [(ToolCall("c", "look", f'{{"q": "{word}"}}'), f"a page of {word}", "ok")])
+        return history.judgement.brought
+
+    assert (brought(declared=True), brought(declared=False)) == ("news", "answered")
+
+
+def test_the_same_thing_done_to_many_others_is_not_the_same_result() -> None:
+    assert foreign(edit("x"), edit("y"), edit("z")).judgement.same_results == 1
+    history = StepHistory.of([ToolSpec(name="send", description="", parameters={})], foreign=False)
+    for number in range(3):
+        history = history.with_step(1, [(ToolCall("c", "send", f'{{"n": {number}}}'), "sent", "ok")])
+    assert history.judgement.same_results == 3
 
 
 def test_half_a_character_is_judged_as_any_other() -> None:
