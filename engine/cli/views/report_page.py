@@ -124,7 +124,7 @@ class Histogram:
     caption: str
     unit: str
     picture: Markup
-    columns: Sequence[charts.Column]
+    columns: Sequence[charts.HistogramColumn]
 
 
 def _steps(figures: RunMetrics) -> Histogram | None:
@@ -141,7 +141,7 @@ def _distribution(title: str, spread: Distribution) -> Histogram | None:
         charts.ReferenceLine(spread.median, f"median {spread.median:g}"),
         charts.ReferenceLine(spread.p90, f"9 of 10: {spread.p90:,}"),
     ]
-    columns = [charts.Column(one.low, one.high, one.runs) for one in spread.bins]
+    columns = [charts.HistogramColumn(one.low, one.high, one.runs) for one in spread.bins]
     return Histogram(
         title=title,
         caption=f"{title}: {counted(spread.runs, 'run')}, mean {spread.mean:.1f}, most {spread.largest:,}",
@@ -155,7 +155,7 @@ def _used_of_limit(figures: RunMetrics) -> Histogram | None:
     if not figures.limits.runs:
         return None
     title = "Used of the allowed steps"
-    columns = [charts.Column(one.low, one.high, one.runs, _up_to(one)) for one in figures.limits.used_bins]
+    columns = [charts.HistogramColumn(one.low, one.high, one.runs, _up_to(one)) for one in figures.limits.used_bins]
     return Histogram(
         title=title,
         caption=f"{title}: {counted(figures.limits.runs, 'run')}",
