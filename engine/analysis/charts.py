@@ -60,7 +60,7 @@ class Series(Struct, frozen=True):
     """A CSS class: main, good, warn, bad, loop or quiet."""
 
 
-class Column(Struct, frozen=True):
+class HistogramColumn(Struct, frozen=True):
     """A column of a histogram, for the values from `low` to `high`, both included."""
 
     low: float
@@ -110,7 +110,7 @@ def interval(low: float, value: float, high: float, first: float, last: float, t
 
 
 def histogram(
-    columns: Sequence[Column],
+    columns: Sequence[HistogramColumn],
     *,
     title: str,
     x_label: str,
@@ -149,7 +149,7 @@ def histogram(
     return _chart(title, f"{x_label} across, {y_label} up. {values}", x_label, parts)
 
 
-def range_of(column: Column) -> str:
+def range_of(column: HistogramColumn) -> str:
     """The values that a column stands for, as text: `3`, `3 to 5`, `6 or more`."""
     if column.high is None:
         return f"{_number(column.low)} or more"
@@ -158,7 +158,7 @@ def range_of(column: Column) -> str:
     return f"{_number(column.low)} to {_number(column.high)}"
 
 
-def _column_labels(columns: Sequence[Column], width: float) -> dict[int, str]:
+def _column_labels(columns: Sequence[HistogramColumn], width: float) -> dict[int, str]:
     """The labels below the columns, by the column's number. Without labels of their own, about six columns get one."""
     every = max(1, ceil(len(columns) / 6))
     with_end = width > 9 and any(column.low != column.high for column in columns)
@@ -174,7 +174,9 @@ def _column_labels(columns: Sequence[Column], width: float) -> dict[int, str]:
     return labels
 
 
-def _reference_line(line: ReferenceLine, columns: Sequence[Column], first: float, width: float, row: int) -> Markup:
+def _reference_line(
+    line: ReferenceLine, columns: Sequence[HistogramColumn], first: float, width: float, row: int
+) -> Markup:
     """The line at its place within the column of its value."""
     place = 0.0
     for column in columns:

@@ -67,6 +67,11 @@ class Proportion(Struct, frozen=True, kw_only=True):
     of: int
     share: Interval | None
 
+    @property
+    def value(self) -> float | None:
+        """The share alone."""
+        return self.share.value if self.share is not None else None
+
 
 class LimitMetrics(Struct, frozen=True, kw_only=True):
     """Hard and soft limits. Imported runs are left out, because their limits are unknown."""

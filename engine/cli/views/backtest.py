@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from shlex import quote
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..._sanitize import one_line
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.statistics import Interval
 from ...analysis.step_mix import DRIFT, LEAST_SESSIONS, MixComparison
 from ...decision import EvaluationVerdict
-from .document import ReportTable
+from .document import Column, Table
 from .document_terminal import FittingTable
 from .published_table import PUBLISHED_MEANING, published_table
 from .tables import bad_files, labels_summary
@@ -21,6 +22,7 @@ from .text import cost, counted, duration
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+AnyTable = Table[Any]
 WHY = 160
 """The most characters of `case_words` besides the name of the record."""
 
@@ -83,7 +85,7 @@ def _most_first(counts: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: -item[1])
 
 
-def _table(report: BacktestReport) -> ReportTable:
+def _table(report: BacktestReport) -> AnyTable:
     partings = [
         name
         for name in ("same", "earlier", "later", "diverges", "refused")
@@ -93,14 +95,21 @@ def _table(report: BacktestReport) -> ReportTable:
     against = [] if report.against is None else [f"beyond {report.against}"]
     head = (report.swept or "policy", *partings, "steps saved", "supposed", "tokens", "cut short", *optional, *against)
     spare = ("tokens", "refused", "cut short", *optional, "supposed", "later", *against)
-    return ReportTable(
-        title="",
-        caption="what each policy would have changed",
-        head=head,
-        rows=[_row(report, totals, partings, optional) for totals in report.policies],
-        figures=tuple(range(1, len(head))),
-        spare=tuple(head.index(name) for name in spare if name in head),
-    )
+    rows = [_row(report, totals, partings, optional) for totals in report.policies]
+    return _typed("what each policy would have changed", head, rows, spare)
+
+
+def _typed(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str]) -> AnyTable:
+    columns = [
+        Column(
+            name,
+            "figures" if number and name != "sessions" else "name",
+            itemgetter(number),
+            spare=spare.index(name) + 1 if name in spare else 0,
+        )
+        for number, name in enumerate(head)
+    ]
+    return Table(caption=caption, columns=columns, rows=rows)
 
 
 def _optional_columns(report: BacktestReport) -> list[str]:
@@ -142,9 +151,7 @@ def _false_stops(report: BacktestReport) -> Iterator[RenderableType]:
             rows.append(("" if number else totals.policy, name, *_stopped(totals, verdict)))
     head = (report.swept or "policy", "sessions", "stopped", "false stops", "cut short", "steps saved")
     yield Text("")
-    yield FittingTable(
-        ReportTable(title="", caption="good and bad sessions", head=head, rows=rows, figures=(2, 3, 4, 5), spare=(4, 5))
-    )
+    yield FittingTable(_typed("good and bad sessions", head, rows, ("cut short", "steps saved")))
 
 
 JUDGED: dict[EvaluationVerdict, str] = {"passed": "good", "failed": "bad", "not_run": "unknown"}

@@ -1,37 +1,124 @@
-"""The parts of a report that the terminal and a page show: tables, and bars in them."""
+"""The parts of a report that the terminal and a page show: tables of typed columns, bars, lists of sessions.
+
+`report_document.py`, `backtest_document.py` and `fit_document.py` make them, once for each report. What shows them
+(`document_terminal.py`, `templates/parts.html.j2`) knows parts and no report: a new column is one `Column`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from .figures import between, dollars, long, of, percent, short
 
 Tone = Literal["main", "good", "warn", "bad", "loop", "quiet"]
+Place = Literal["terminal", "page"]
+Kind = Literal[
+    "name",
+    "word",
+    "text",
+    "bar",
+    "interval_bar",
+    "count",
+    "mean",
+    "share",
+    "interval",
+    "proportion",
+    "tokens",
+    "money",
+    "time",
+    "figures",
+]
+"""What a column holds. `name`: from a record or the user; `word`: of ours, does not wrap; `text`: of ours, wraps;
+`figures`: several figures in a cell, or figures whose unit changes from row to row, already as text."""
+LEFT: frozenset[Kind] = frozenset({"name", "word", "text", "bar", "interval_bar"})
+"""The kinds that are aligned left; all others are figures."""
+Row = TypeVar("Row")
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A cell with a bar. `share`: 0 to 1 of the cell's width."""
+class Bar(NamedTuple):
+    """A bar. `share`: 0 to 1 of the cell's width."""
 
     share: float
     tone: Tone = "main"
 
 
-Cell = str | Bar
+class IntervalBar(NamedTuple):
+    """A value with its confidence interval, on a scale from `first` to `last`."""
+
+    low: float
+    value: float
+    high: float
+    first: float
+    last: float
+    tone: Tone = "main"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportTable:
-    """A table with its title and notes. The first column has names; the columns in `figures` are aligned right."""
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """A column of a table: its name, what it holds, and its value in a row."""
 
-    title: str
+    name: str
+    kind: Kind
+    value: Callable[[Row], Any]
+    """Of the type that `FORMATS` expects for this kind; a text is shown as it is."""
+    spare: int = 0
+    """A narrow terminal leaves out columns in this order, from 1 on; those with 0 stay."""
+    only: Place | None = None
+    """Where the column is shown; None: everywhere."""
+    tone: Callable[[Row], Tone] | None = None
+    """The colour of its text in a row, in a terminal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Generic[Row]):
+    """A table with its title and note."""
+
+    title: str = ""
     caption: str
     """Describes the rows, for screen readers."""
-    head: tuple[str, ...]
-    rows: Sequence[tuple[Cell, ...]]
-    figures: tuple[int, ...] = ()
-    spare: tuple[int, ...] = ()
-    """Columns to leave out in a narrow terminal, the least important first."""
+    columns: Sequence[Column[Row]]
+    rows: Sequence[Row]
     note: str = ""
     filter: str = ""
     """The filter of `endstop view` whose values are the names in the first column; empty if there is none."""
+    is_faint: Callable[[Row], bool] = lambda row: False
+    """Whether a terminal shows the row in a faint colour."""
+
+    def columns_in(self, place: Place) -> list[Column[Row]]:
+        """Return the columns that are shown there."""
+        return [column for column in self.columns if column.only in (None, place)]
+
+    def figures_in(self, place: Place) -> list[int]:
+        """Return the numbers of those among them that are aligned right."""
+        return [number for number, column in enumerate(self.columns_in(place)) if column.kind not in LEFT]
+
+    def cells(self, columns: Sequence[Column[Row]]) -> Iterator[list[str | Bar | IntervalBar]]:
+        """Yield the cells of each row in these columns, figures as text."""
+        for row in self.rows:
+            yield [_cell(column.kind, column.value(row)) for column in columns]
+
+
+class Listing(NamedTuple):
+    """A heading and the sessions below it, each described in a line."""
+
+    heading: str
+    items: Sequence[str]
+
+
+FORMATS: dict[Kind, Callable[[Any], str]] = {
+    "count": "{:,}".format,
+    "mean": lambda mean: "-" if mean is None else f"{mean:.1f}",
+    "share": percent,
+    "interval": between,
+    "proportion": of,
+    "tokens": short,
+    "money": dollars,
+    "time": long,
+}
+"""How the figures of a kind are written."""
+
+
+def _cell(kind: Kind, value: Any) -> str | Bar | IntervalBar:
+    return value if isinstance(value, str | Bar | IntervalBar) else FORMATS[kind](value)

@@ -32,7 +32,7 @@ def of(share: Proportion) -> str:
 
 def part(share: Proportion) -> str:
     """Format the share alone, in percent."""
-    return percent(share.share.value if share.share is not None else None)
+    return percent(share.value)
 
 
 def short(number: float | None) -> str:

@@ -19,8 +19,9 @@ from markupsafe import Markup
 
 from ..._sanitize import one_line, sanitize
 from ..._version import __version__
-from ...analysis.charts import bar, range_of
+from ...analysis.charts import bar, interval, range_of
 from ...decision import WrongUse
+from .document import Bar, IntervalBar
 from .text import counted, duration
 
 if TYPE_CHECKING:
@@ -56,11 +57,12 @@ def environment() -> Environment:
         trim_blocks=True,
         undefined=StrictUndefined,
     )
-    made.globals |= {"asset": _asset, "bar": bar, "version": __version__}
+    made.globals |= {"asset": _asset, "version": __version__}
     made.filters |= {
         "bdi": isolated,
         "counted": counted,
         "csp_source": _csp_source,
+        "drawn": _drawn,
         "duration": duration,
         "grouped": "{:,}".format,
         "range_of": range_of,
@@ -70,6 +72,17 @@ def environment() -> Environment:
 
 def _clean(value: object) -> object:
     return sanitize(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _drawn(cell: str | Bar | IntervalBar) -> str:
+    """Return a cell as it stands on a page: a bar as a picture."""
+    match cell:
+        case Bar():
+            return bar(*cell)
+        case IntervalBar():
+            return interval(*cell)
+        case str():
+            return cell
 
 
 def _asset(name: str) -> Markup:

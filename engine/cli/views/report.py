@@ -6,26 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
-from ...analysis.metrics import RunMetrics
+from ...analysis.comparison import Advice
 from ...analysis.report import Report
 from ...analysis.statistics import Bin, Distribution
-from .document import Bar, ReportTable
-from .document_terminal import NAME, FittingTable
-from .report_document import (
-    comparisons,
-    endings,
-    groups,
-    headline,
-    limits,
-    ratings_summary,
-    spending,
-    steps_after,
-    tools,
-    trouble,
-    waste,
-    work,
-)
-from .tables import BAD_SHOWN, bad_files, labels_summary
+from .document import Bar, Column, Table
+from .document_terminal import NAME, bad_files, first_of, item, line, section
+from .report_document import ReportDocument, report_document
 from .text import counted
 
 if TYPE_CHECKING:
@@ -37,82 +23,58 @@ BINS = 8
 
 def render_report(report: Report, where: str = "") -> Iterator[RenderableType]:
     """Yield the parts of the report. `where`: what else was written, and to which file."""
-    from rich.text import Text
-
+    document = report_document(report)
     figures = report.overall
-    yield Text(headline(report), style="bold")
-    yield Text(_made_of(report), style="dim")
-    yield from _advice(report)
-    yield from _section(endings(figures))
-    yield from _section(work(figures))
-    if summary := ratings_summary(report.ratings):
-        yield Text(f"\n{summary}")
+    yield line(document.headline, "bold")
+    yield line(_made_of(document), "dim")
+    yield from _advice(report.advice)
+    yield from section(document.endings)
+    yield from section(document.work)
+    if document.ratings:
+        yield line(f"\n{document.ratings}")
     yield from _distribution("Steps until reported as done", figures.steps_before_done, "steps")
-    yield from _distribution("Share of the allowed steps used, in percent", _percents(report), "%")
-    yield from _section(limits(report))
-    yield from _section(steps_after(figures))
-    yield from _section(trouble(figures), waste(figures))
-    yield from _section(spending(figures))
-    for title, name, found in _groups(report):
-        yield from _section(groups(title, name, found))
-    yield from _section(tools(report.by_tool))
-    for table in comparisons(report):
-        yield from _section(table)
-    yield from _unmatched(report.ratings.unmatched)
-    yield from bad_files("could not be read", report.bad)
-    yield from bad_files("were read in part", report.damaged)
+    used = Distribution(runs=figures.limits.runs, bins=figures.limits.used_bins)
+    yield from _distribution("Share of the allowed steps used, in percent", used, "%")
+    yield from section(document.limits)
+    yield from section(document.steps_after)
+    yield from section(document.trouble, document.waste)
+    yield from section(document.spending)
+    for group in (document.by_model, document.by_policy):
+        if len(group.rows) > 1:
+            yield from section(group)
+    if document.by_kind.rows:
+        yield from section(document.by_kind)
+    yield from section(document.tools)
+    for comparison in document.comparisons:
+        yield from section(comparison)
+    unmatched = [one_line(id, 100) for id in report.ratings.unmatched]
+    yield from first_of(
+        f"{counted(len(unmatched), 'rating')} without a session or run in these records", unmatched, "yellow"
+    )
+    yield from bad_files(report.bad, report.damaged)
     if where:
-        yield Text(f"\n{where}", style="dim")
+        yield line(f"\n{where}", "dim")
 
 
-def _made_of(report: Report) -> str:
+def _made_of(document: ReportDocument) -> str:
+    report = document.report
     runs = f"{counted(report.runs, 'run')}; " if report.runs != report.sessions else ""
-    named = [(report.by_model, "model"), (report.by_policy, "policy")]
+    named = [(report.by_model, "model", "models"), (report.by_policy, "policy", "policies")]
     parts = [
-        f"{name} {one_line(next(iter(found)), NAME)}" if len(found) == 1 else f"{len(found):,} {_many(name)}"
-        for found, name in named
+        f"{one} {one_line(next(iter(found)), NAME)}" if len(found) == 1 else f"{len(found):,} {many}"
+        for found, one, many in named
     ]
     bad = f"; {counted(len(report.bad), 'file')} could not be read" if report.bad else ""
-    labels = f"; {words}" if (words := labels_summary(report.labels)) else ""
+    labels = f"; {document.labels}" if document.labels else ""
     return f"{runs}{', '.join(parts)}{labels}{bad}"
 
 
-def _many(name: str) -> str:
-    return "policies" if name == "policy" else f"{name}s"
-
-
-def _groups(report: Report) -> Iterator[tuple[str, str, dict[str, RunMetrics]]]:
-    """Yield groups by model and by policy, if there are several, and by kind of task, if kinds are known."""
-    found = (("By model", "model", report.by_model), ("By policy", "policy", report.by_policy))
-    for title, name, by in found:
-        if len(by) > 1:
-            yield title, name, by
-    if report.by_kind:
-        yield "By kind of task", "kind", report.by_kind
-
-
-def _advice(report: Report) -> Iterator[RenderableType]:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    if not report.advice:
-        return
-    yield Text("\nAdvice", style="bold")
-    for number, advice in enumerate(report.advice, 1):
-        yield Padding(Text(f"{number}. {advice.says}", style="" if advice.firm else "italic"), (0, 0, 0, 2))
-        yield Padding(Text(f"{advice.because[:1].upper()}{advice.because[1:]}.", style="dim"), (0, 0, 0, 5))
-
-
-def _section(table: ReportTable, *notes: str) -> Iterator[RenderableType]:
-    from rich.text import Text
-
-    notes = tuple(note for note in (table.note, *notes) if note)
-    if table.rows or notes:
-        yield Text(f"\n{table.title}", style="bold")
-    if table.rows:
-        yield FittingTable(table)
-    for note in notes:
-        yield Text(note, style="dim")
+def _advice(found: Sequence[Advice]) -> Iterator[RenderableType]:
+    if found:
+        yield line("\nAdvice", "bold")
+    for number, advice in enumerate(found, 1):
+        yield item(f"{number}. {advice.says}", "" if advice.firm else "italic")
+        yield item(f"{advice.because[:1].upper()}{advice.because[1:]}.", "dim", indent=5)
 
 
 def _distribution(title: str, spread: Distribution, unit: str) -> Iterator[RenderableType]:
@@ -121,20 +83,16 @@ def _distribution(title: str, spread: Distribution, unit: str) -> Iterator[Rende
         return
     bins = _merged(spread.bins)
     most = max(one.runs for one in bins)
-    rows = [(_range(one), Bar(one.runs / most), f"{one.runs:,}") for one in bins]
     note = ""
     if spread.mean is not None:
         note = f"Mean {spread.mean:.1f}, median {spread.median:g}, 90th percentile {spread.p90:,}, "
         note += f"maximum {spread.largest:,}."
-    yield from _section(
-        ReportTable(title=title, caption=title, head=(unit, "", "runs"), rows=rows, figures=(2,), note=note)
+    columns: tuple[Column[Bin], ...] = (
+        Column(unit, "name", _range),
+        Column("", "bar", lambda one: Bar(one.runs / most)),
+        Column("runs", "count", lambda one: one.runs),
     )
-
-
-def _percents(report: Report) -> Distribution:
-    """Return the distribution of runs over the share of allowed steps used, in percent."""
-    found = report.overall.limits
-    return Distribution(runs=found.runs, bins=found.used_bins)
+    yield from section(Table(title=title, caption=title, columns=columns, rows=bins, note=note))
 
 
 def _merged(bins: Sequence[Bin]) -> list[Bin]:
@@ -155,16 +113,3 @@ def _range(one: Bin) -> str:
     if one.high is None:
         return f"{one.low:,} or more"
     return f"{one.low:,}" if one.low == one.high else f"{one.low:,} to {one.high:,}"
-
-
-def _unmatched(ids: Sequence[str]) -> Iterator[RenderableType]:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    if not ids:
-        return
-    yield Text(f"\n{counted(len(ids), 'rating')} without a session or run in these records", style="yellow")
-    for id in ids[:BAD_SHOWN]:
-        yield Padding(Text(one_line(id, 100)), (0, 0, 0, 2))
-    if len(ids) > BAD_SHOWN:
-        yield Padding(Text(f"and {len(ids) - BAD_SHOWN:,} more; --json lists them all", style="dim"), (0, 0, 0, 2))

@@ -1,16 +1,22 @@
-"""The tables of a report, for the terminal (`report.py`) and the page (`report_page.py`)."""
+"""What a report shows, for the terminal (`report.py`) and the page (`report_page.py`): its sentences and tables.
+
+The figures are those of `Report`, which `--json` prints. A column of a table is one `Column`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
-from ...analysis.comparison import STEPS_AFTER
+from ...analysis.comparison import STEPS_AFTER, GroupComparison, LimitFit, MetricDifference
 from ...analysis.metrics import AnchorMetrics, Proportion, RunMetrics, SavedByCuts, StepsAfter, ToolTotals
 from ...analysis.report import Report
 from ...analysis.scoring import RatingStatistics
 from ...analysis.statistics import Distribution, Interval
-from .document import Bar, Cell, ReportTable, Tone
+from .document import Bar, Column, IntervalBar, Table, Tone
 from .figures import between, dollars, in_unit, long, of, part, percent, short
+from .tables import labels_summary
 from .text import TEXT_KINDS, counted
 
 ENDS: dict[str, tuple[str, Tone]] = {
@@ -32,7 +38,60 @@ NAMED = 15
 """Rows of a table by model, policy or tool; `--json` has all."""
 
 
-def headline(report: Report) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportDocument:
+    """A report as it is shown."""
+
+    report: Report
+    headline: str
+    """The number of sessions and steps, and the most important findings."""
+    endings: Table[ShareRow]
+    work: Table[ShareRow]
+    ratings: str
+    """The users' ratings in a sentence; empty if there are none."""
+    labels: str
+    """How many sessions have a label; empty without labels."""
+    limits: Table[LimitFit]
+    steps_after: Table[StepsAfterRow]
+    trouble: Table[TroubleRow]
+    waste: str
+    """What was used after the work was reported as done, in a sentence; empty if nothing was."""
+    spending: Table[SpendingRow]
+    by_model: Table[Named[RunMetrics]]
+    by_policy: Table[Named[RunMetrics]]
+    by_kind: Table[Named[RunMetrics]]
+    tools: Table[Named[ToolTotals]]
+    comparisons: Sequence[Table[MetricDifference]]
+    """For each policy, its comparison with the baseline."""
+
+
+def report_document(report: Report) -> ReportDocument:
+    """Return what is shown of the report."""
+    figures, base = report.overall, report.comparison
+    return ReportDocument(
+        report=report,
+        headline=_headline(report),
+        endings=_endings(figures),
+        work=_work(figures),
+        ratings=_ratings(report.ratings),
+        labels=labels_summary(report.labels),
+        limits=_limits(report),
+        steps_after=_steps_after(figures),
+        trouble=_trouble(figures),
+        waste=_waste(figures),
+        spending=_spending(figures),
+        by_model=_groups("By model", "model", report.by_model),
+        by_policy=_groups("By policy", "policy", report.by_policy),
+        by_kind=_groups("By kind of task", "kind", report.by_kind),
+        tools=_tools(report.by_tool),
+        comparisons=[_comparison(base.baseline, base.runs, group) for group in base.groups] if base else [],
+    )
+
+
+# ---- the most important findings
+
+
+def _headline(report: Report) -> str:
     """Return the number of sessions and steps, and the most important findings."""
     figures = report.overall
     many = f"{counted(report.sessions, 'session')}, {counted(figures.steps, 'step')}"
@@ -60,15 +119,49 @@ def _telling(figures: RunMetrics) -> Iterator[str]:
     yield f"{part(completion)} of the runs ended with a completion call"
 
 
-def ratings_summary(figures: RatingStatistics) -> str:
-    """Return the users' ratings in a sentence; empty if there are none."""
-    if not figures.rated or figures.mean is None:
-        return ""
-    spread = f", standard deviation {figures.deviation:.2f}" if figures.deviation is not None else ""
-    return (
-        f"The users' ratings: {figures.rated:,}, mean {figures.mean:.2f} of 1{spread}, "
-        f"from {figures.lowest:.2f} to {figures.highest:.2f}."
+# ---- how runs ended, and whether the work was done
+
+
+class ShareRow(NamedTuple):
+    """The share of the runs of one kind."""
+
+    name: str
+    tone: Tone
+    share: Proportion
+
+
+SHARES: tuple[Column[ShareRow], ...] = (
+    Column("", "name", lambda row: row.name),
+    Column("", "bar", lambda row: Bar(row.share.value or 0.0, row.tone)),
+    Column("runs", "count", lambda row: row.share.runs),
+    Column("share", "share", lambda row: row.share.value),
+    Column("95 %", "interval", lambda row: row.share.share, spare=1),
+)
+
+
+def _endings(figures: RunMetrics) -> Table[ShareRow]:
+    reasons = ", ".join(f"{reason} {many:,}" for reason, many in figures.stop_reasons.items())
+    return Table(
+        title="How runs ended",
+        caption="Runs by how they ended, with the 95 % confidence interval of each share",
+        columns=SHARES,
+        rows=_shares(figures.ended, ENDS),
+        note=f"Stop reasons: {reasons}.{_last_texts(figures)}",
     )
+
+
+def _work(figures: RunMetrics) -> Table[ShareRow]:
+    return Table(
+        title="What is known of the work",
+        caption="Runs by what is known of their work, with the 95 % confidence interval of each share",
+        columns=SHARES,
+        rows=_shares(figures.known, KNOWN),
+    )
+
+
+def _shares(shares: Mapping[str, Proportion], words: Mapping[str, tuple[str, Tone]]) -> list[ShareRow]:
+    """Return a row for each kind that occurs."""
+    return [ShareRow(*words[name], share) for name, share in shares.items() if share.runs]
 
 
 def _last_texts(figures: RunMetrics) -> str:
@@ -79,61 +172,68 @@ def _last_texts(figures: RunMetrics) -> str:
     return f" The text that a run ended on: {kinds}."
 
 
-def endings(figures: RunMetrics) -> ReportTable:
-    """Return the table of how runs ended."""
-    reasons = ", ".join(f"{reason} {many:,}" for reason, many in figures.stop_reasons.items())
-    return _shares(
-        figures.ended,
-        ENDS,
-        title="How runs ended",
-        caption="Runs by how they ended, with the 95 % confidence interval of each share",
-        note=f"Stop reasons: {reasons}.{_last_texts(figures)}",
+def _ratings(figures: RatingStatistics) -> str:
+    """Return the users' ratings in a sentence; empty if there are none."""
+    if not figures.rated or figures.mean is None:
+        return ""
+    spread = f", standard deviation {figures.deviation:.2f}" if figures.deviation is not None else ""
+    return (
+        f"The users' ratings: {figures.rated:,}, mean {figures.mean:.2f} of 1{spread}, "
+        f"from {figures.lowest:.2f} to {figures.highest:.2f}."
     )
 
 
-def work(figures: RunMetrics) -> ReportTable:
-    """Return the table of whether the work was done, as far as is known."""
-    return _shares(
-        figures.known,
-        KNOWN,
-        title="What is known of the work",
-        caption="Runs by what is known of their work, with the 95 % confidence interval of each share",
-    )
+# ---- what went wrong
 
 
-def _shares(
-    shares: Mapping[str, Proportion], words: Mapping[str, tuple[str, Tone]], *, title: str, caption: str, note: str = ""
-) -> ReportTable:
-    """Return a table with one row for each kind that occurs, with its share of all runs."""
-    rows: list[tuple[Cell, ...]] = []
-    for name, share in shares.items():
-        if share.runs:
-            text, tone = words[name]
-            rows.append((text, Bar(share.runs / share.of, tone), f"{share.runs:,}", part(share), between(share.share)))
-    return ReportTable(
-        title=title,
-        caption=caption,
-        head=("", "", "runs", "share", "95 %"),
-        rows=rows,
-        figures=(2, 3, 4),
-        spare=(4,),
-        note=note,
-    )
+class TroubleRow(NamedTuple):
+    """One way to go wrong, counted in runs and, for some, in steps."""
+
+    name: str
+    runs: Proportion
+    tone: Tone
+    steps: int | None = None
+    all_steps: int = 0
 
 
-def trouble(figures: RunMetrics) -> ReportTable:
-    """Show what went wrong, counted in runs and in steps."""
+TROUBLE: tuple[Column[TroubleRow], ...] = (
+    Column("", "name", lambda row: row.name),
+    Column("", "bar", lambda row: Bar(row.runs.value or 0.0, row.tone), spare=4),
+    Column("runs", "proportion", lambda row: row.runs),
+    Column("share", "share", lambda row: row.runs.value),
+    Column("95 %", "interval", lambda row: row.runs.share, spare=2),
+    Column("steps", "count", lambda row: "" if row.steps is None else row.steps, spare=3),
+    Column("of all", "share", lambda row: "" if row.steps is None else _ratio(row.steps, row.all_steps), spare=1),
+)
+
+
+def _trouble(figures: RunMetrics) -> Table[TroubleRow]:
     wrong, on, again = figures.false_positives, figures.false_negatives, figures.repetition
     rows = [
-        _row("false positives", wrong.runs, "bad"),
-        _row("  with a completion call", wrong.by_completion, "bad"),
-        _row("  with a plain text", wrong.by_text, "bad"),
-        _row("  in another way", wrong.by_other, "bad"),
-        _row("false negatives: continued", on.went_on, "warn", figures.waste.steps, figures.steps),
-        _row("false negatives: limit", on.limit_passed, "warn"),
-        _row("repetition", again.runs, "loop", again.steps, figures.steps),
+        TroubleRow("false positives", wrong.runs, "bad"),
+        TroubleRow("  with a completion call", wrong.by_completion, "bad"),
+        TroubleRow("  with a plain text", wrong.by_text, "bad"),
+        TroubleRow("  in another way", wrong.by_other, "bad"),
+        TroubleRow("false negatives: continued", on.went_on, "warn", figures.waste.steps, figures.steps),
+        TroubleRow("false negatives: limit", on.limit_passed, "warn"),
+        TroubleRow("repetition", again.runs, "loop", again.steps, figures.steps),
     ]
-    judged = figures.judged
+    return Table(
+        title="What went wrong",
+        caption="Runs, the 95 % confidence interval of their share, and the steps concerned",
+        columns=TROUBLE,
+        rows=[row for row in rows if row.runs.of],
+        note=(
+            "False positives were reported as done and were not good. False negatives continued after they were "
+            "reported as done, or were good and ended at a limit. Repetition: the same calls with the same results. "
+            f"{_evaluated(figures)}"
+        ),
+    )
+
+
+def _evaluated(figures: RunMetrics) -> str:
+    """Say how many runs were evaluated, by whom, and how many of them were good."""
+    judged, passed = figures.judged, figures.judged.passed
     by = [
         ("users' ratings", judged.by_rating),
         ("labels", judged.by_label),
@@ -141,74 +241,13 @@ def trouble(figures: RunMetrics) -> ReportTable:
         ("reward", judged.by_reward),
     ]
     sources = ", ".join(f"{many:,} by {source}" for source, many in by if many)
-    note = (
-        "False positives were reported as done and were not good. False negatives continued after they were reported "
-        "as done, or were good and ended at a limit. Repetition: the same calls with the same results. "
-    )
-    note += f"{judged.passed.of:,} of {counted(figures.runs, 'run')} were evaluated{f': {sources}' if sources else ''}."
-    if judged.passed.of:
-        note += f" {of(judged.passed)} were good ({part(judged.passed)}, 95 % {between(judged.passed.share)})."
-    kept = [row for row in rows if row[2] != "-"]
-    return ReportTable(
-        title="What went wrong",
-        caption="Runs, the 95 % confidence interval of their share, and the steps concerned",
-        head=("", "", "runs", "share", "95 %", "steps", "of all"),
-        rows=kept,
-        figures=(2, 3, 4, 5, 6),
-        spare=(6, 4, 5, 1),
-        note=note,
-    )
+    words = f"{passed.of:,} of {counted(figures.runs, 'run')} were evaluated{f': {sources}' if sources else ''}."
+    if passed.of:
+        words += f" {of(passed)} were good ({part(passed)}, 95 % {between(passed.share)})."
+    return words
 
 
-def _row(name: str, share: Proportion, tone: Tone, steps: int | None = None, all_steps: int = 0) -> tuple[Cell, ...]:
-    value = share.share.value if share.share is not None else 0.0
-    step_cells = (f"{steps:,}", percent(steps / all_steps if all_steps else None)) if steps is not None else ("", "")
-    return name, Bar(value, tone), of(share), part(share), between(share.share), *step_cells
-
-
-def steps_after(figures: RunMetrics) -> ReportTable:
-    """Return the table of steps after each anchor, over all runs and over the solved and unsolved ones."""
-    rows = [row for anchor, words in STEPS_AFTER.items() for row in _anchor_rows(words, figures.anchors[anchor])]
-    never = figures.anchors["changed"].overall
-    never_runs = Proportion(runs=never.runs.of - never.runs.runs, of=never.runs.of, share=None)
-    if never_runs.runs:
-        words = "in runs that never changed anything"
-        rows.append(
-            _steps_row(words, "quiet", never.steps_without, never.of_steps, never.steps_without_share, never_runs)
-        )
-    return ReportTable(
-        title="Steps after it said so, changed, checked",
-        caption="Steps after each anchor as a share of all steps of these runs, with its 95 % confidence interval",
-        head=("", "", "steps", "of all", "95 %", "in runs"),
-        rows=rows if figures.steps else (),
-        figures=(2, 3, 4, 5),
-        spare=(4, 1, 5),
-        note=(
-            "Said: by a completion call or a final text. Changed: by a call that writes and succeeded. Checked: by a "
-            "test, a gate or the evaluation that passed, with no change after it. In runs: how many have it."
-        ),
-    )
-
-
-def _anchor_rows(words: str, anchor: AnchorMetrics) -> Iterator[tuple[Cell, ...]]:
-    groups: tuple[tuple[str, Tone, StepsAfter], ...] = (
-        (words, "main", anchor.overall),
-        ("  solved runs", "good", anchor.solved),
-        ("  unsolved runs", "bad", anchor.unsolved),
-    )
-    for name, tone, found in groups:
-        if found.runs.of:
-            yield _steps_row(name, tone, found.steps, found.of_steps, found.steps_share, found.runs)
-
-
-def _steps_row(
-    name: str, tone: Tone, steps: int, of_steps: int, interval: Interval | None, runs: Proportion
-) -> tuple[Cell, ...]:
-    share = steps / of_steps if of_steps else None
-    return name, Bar(share or 0.0, tone), f"{steps:,}", percent(share), between(interval), of(runs)
-
-
-def waste(figures: RunMetrics) -> str:
+def _waste(figures: RunMetrics) -> str:
     """Say what was used after the work was reported as done, in a sentence; empty if nothing was."""
     wasted = figures.waste
     if not wasted.steps:
@@ -225,24 +264,67 @@ def waste(figures: RunMetrics) -> str:
     return f"Used after the work was reported as done: {', '.join(used)}."
 
 
-def limits(report: Report) -> ReportTable:
-    """Return the table of used and allowed steps, and of how many runs the recommended limits would suffice for."""
-    found = report.overall.limits
-    rows = []
-    for fit in report.recommended.fits:
-        within = fit.within_soft
-        value = within.share.value if within.share is not None else 0.0
-        best = fit.kind == report.recommended.best
-        rows.append(
-            (
-                f"{fit.kind}{'  (fits)' if best else ''}",
-                Bar(value, "good" if best else "main"),
-                f"{fit.soft_steps}, {fit.steps}",
-                f"{of(within)}",
-                part(within),
-                part(fit.within_hard),
-            )
-        )
+# ---- steps after each anchor
+
+
+class StepsAfterRow(NamedTuple):
+    """The steps that some runs made after an anchor, or without it."""
+
+    name: str
+    tone: Tone
+    steps: int
+    of_steps: int
+    share: Interval | None
+    runs: Proportion
+
+
+STEPS_AFTER_COLUMNS: tuple[Column[StepsAfterRow], ...] = (
+    Column("", "name", lambda row: row.name),
+    Column("", "bar", lambda row: Bar(_ratio(row.steps, row.of_steps) or 0.0, row.tone), spare=2),
+    Column("steps", "count", lambda row: row.steps),
+    Column("of all", "share", lambda row: _ratio(row.steps, row.of_steps)),
+    Column("95 %", "interval", lambda row: row.share, spare=1),
+    Column("in runs", "proportion", lambda row: row.runs, spare=3),
+)
+
+
+def _steps_after(figures: RunMetrics) -> Table[StepsAfterRow]:
+    """Return the table of steps after each anchor, over all runs and over the solved and unsolved ones."""
+    rows = [row for anchor, words in STEPS_AFTER.items() for row in _anchor_rows(words, figures.anchors[anchor])]
+    never = figures.anchors["changed"].overall
+    runs = Proportion(runs=never.runs.of - never.runs.runs, of=never.runs.of, share=None)
+    if runs.runs:
+        words = "in runs that never changed anything"
+        rows.append(StepsAfterRow(words, "quiet", never.steps_without, never.of_steps, never.steps_without_share, runs))
+    return Table(
+        title="Steps after it said so, changed, checked",
+        caption="Steps after each anchor as a share of all steps of these runs, with its 95 % confidence interval",
+        columns=STEPS_AFTER_COLUMNS,
+        rows=rows if figures.steps else (),
+        note=(
+            "Said: by a completion call or a final text. Changed: by a call that writes and succeeded. Checked: by a "
+            "test, a gate or the evaluation that passed, with no change after it. In runs: how many have it."
+        ),
+    )
+
+
+def _anchor_rows(words: str, anchor: AnchorMetrics) -> Iterator[StepsAfterRow]:
+    groups: tuple[tuple[str, Tone, StepsAfter], ...] = (
+        (words, "main", anchor.overall),
+        ("  solved runs", "good", anchor.solved),
+        ("  unsolved runs", "bad", anchor.unsolved),
+    )
+    for name, tone, found in groups:
+        if found.runs.of:
+            yield StepsAfterRow(name, tone, found.steps, found.of_steps, found.steps_share, found.runs)
+
+
+# ---- limits
+
+
+def _limits(report: Report) -> Table[LimitFit]:
+    """Return the table of how many runs the recommended limits would suffice for."""
+    found, best = report.overall.limits, report.recommended.best
     notes = [f"On average, runs used {percent(found.used_share)} of the allowed steps."] if found.runs else []
     if found.over.runs:
         notes.append(f"{of(found.over)} runs exceeded a limit ({part(found.over)}).")
@@ -250,31 +332,64 @@ def limits(report: Report) -> ReportTable:
         notes.append(f"Of those that were evaluated, {of(found.over_passed)} were good ({part(found.over_passed)}).")
     if report.recommended.p90 is not None:
         notes.append(f"90 % of the runs were reported as done within {counted(report.recommended.p90, 'step')}.")
-    counts = bool(report.recommended.fits[0].within_soft.of)
-    return ReportTable(
+    fits = report.recommended.fits
+    return Table(
         title="Recommended limits",
         caption="Runs that were reported as done within the recommended step limits, by kind of task",
-        head=("for", "", "soft, hard", "within soft", "share", "within hard"),
-        rows=rows if counts else (),
-        figures=(2, 3, 4, 5),
-        spare=(5, 1, 4),
+        columns=(
+            Column("for", "name", lambda fit: f"{fit.kind}  (fits)" if fit.kind == best else fit.kind),
+            Column(
+                "",
+                "bar",
+                lambda fit: Bar(fit.within_soft.value or 0.0, "good" if fit.kind == best else "main"),
+                spare=2,
+            ),
+            Column("soft, hard", "figures", lambda fit: f"{fit.soft_steps}, {fit.steps}"),
+            Column("within soft", "proportion", lambda fit: fit.within_soft),
+            Column("share", "share", lambda fit: fit.within_soft.value, spare=3),
+            Column("within hard", "share", lambda fit: fit.within_hard.value, spare=1),
+        ),
+        rows=fits if fits[0].within_soft.of else (),
         note=" ".join(notes),
     )
 
 
-def spending(figures: RunMetrics) -> ReportTable:
-    """Return the table of tokens, money and time."""
+# ---- steps, tokens, cost, time
+
+
+class SpendingRow(NamedTuple):
+    """What was spent of one thing, in its unit."""
+
+    name: str
+    total: str
+    mean: str = ""
+    median: str = ""
+    p90: str = ""
+    largest: str = ""
+
+
+SPENDING: tuple[Column[SpendingRow], ...] = (
+    Column("", "name", lambda row: row.name),
+    Column("all", "figures", lambda row: row.total),
+    Column("mean per run", "figures", lambda row: row.mean),
+    Column("median", "figures", lambda row: row.median, spare=2),
+    Column("90th percentile", "figures", lambda row: row.p90),
+    Column("maximum", "figures", lambda row: row.largest, spare=1),
+)
+
+
+def _spending(figures: RunMetrics) -> Table[SpendingRow]:
     spent, runs = figures.spending, figures.runs or 1
-    time, output = spent.run_ms, spent.run_output_tokens
+    time = ("-" if one is None else long(one / 1000) for one in _four(spent.run_ms))
     about = "about " if spent.estimated_runs else ""
-    rows: list[tuple[Cell, ...]] = [
-        ("steps", f"{figures.steps:,}", *_of_steps(figures.run_steps)),
-        ("tokens in", f"{about}{short(spent.input_tokens)}", short(spent.input_tokens / runs), "", "", ""),
-        ("  of them cached", short(spent.cached_tokens), short(spent.cached_tokens / runs), "", "", ""),
-        ("tokens out", f"{about}{short(spent.output_tokens)}", *(short(one) for one in _four(output))),
-        ("cost", dollars(spent.cost_usd), mean_cost(figures), "", "", ""),
-        *([("saved by cuts", saved_by_cuts(figures), "", "", "", "")] if spent.saved.cuts else []),
-        ("time", long(spent.seconds), *("-" if one is None else long(one / 1000) for one in _four(time))),
+    rows = [
+        SpendingRow("steps", f"{figures.steps:,}", *_of_steps(figures.run_steps)),
+        SpendingRow("tokens in", f"{about}{short(spent.input_tokens)}", short(spent.input_tokens / runs)),
+        SpendingRow("  of them cached", short(spent.cached_tokens), short(spent.cached_tokens / runs)),
+        SpendingRow("tokens out", f"{about}{short(spent.output_tokens)}", *map(short, _four(spent.run_output_tokens))),
+        SpendingRow("cost", dollars(spent.cost_usd), dollars(_mean_cost(figures))),
+        *([SpendingRow("saved by cuts", _saved_by_cuts(figures))] if spent.saved.cuts else []),
+        SpendingRow("time", long(spent.seconds), *time),
     ]
     notes = []
     if spent.estimated_runs:
@@ -285,132 +400,13 @@ def spending(figures: RunMetrics) -> ReportTable:
         notes.append(f"The cost of {counted(spent.unpriced_runs, 'run')} is unknown and not included.")
     if figures.retries:
         notes.append(f"{counted(figures.retries, 'request')} had to be repeated.")
-    return ReportTable(
+    return Table(
         title="Steps, tokens, cost, time",
         caption="All runs together, and the distribution over runs",
-        head=("", "all", "mean per run", "median", "90th percentile", "maximum"),
+        columns=SPENDING,
         rows=rows,
-        figures=(1, 2, 3, 4, 5),
-        spare=(5, 3),
         note=" ".join(notes),
     )
-
-
-def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
-    """Return a table that compares groups of runs, with a row for each group. name: what the runs are grouped by."""
-    rows: list[tuple[Cell, ...]] = []
-    saves = any(one.spending.saved.cuts for one in found.values())
-    for key, one in list(found.items())[:NAMED]:
-        done, spent = one.steps_before_done, one.spending
-        changed = one.anchors["changed"].overall
-        rows.append(
-            (
-                key,
-                f"{one.runs:,}",
-                part(one.judged.passed),
-                part(one.false_positives.runs),
-                part(one.false_negatives.went_on),
-                percent(changed.steps / changed.of_steps if changed.of_steps else None),
-                part(one.ended["limit"]),
-                "-" if done.mean is None else f"{done.mean:.1f}",
-                short(spent.output_tokens / one.runs),
-                mean_cost(one),
-                long(spent.seconds / one.runs),
-                *([saved_by_cuts(one)] if saves else []),
-            )
-        )
-    more = f"And {len(found) - NAMED:,} more: --json lists them all." if len(found) > NAMED else ""
-    head = (
-        name,
-        "runs",
-        "good",
-        "false pos.",
-        "continued",
-        "after change",
-        "at limit",
-        "steps to done",
-        "tokens out",
-        "cost",
-        "time",
-        *(["saved by cuts"] if saves else []),
-    )
-    caption = f"{title}: shares of the runs for which it is known, and means per run"
-    return ReportTable(
-        title=title,
-        caption=caption,
-        head=head,
-        rows=rows,
-        figures=tuple(range(1, len(head))),
-        spare=(*([11] if saves else []), 10, 8, 6, 7, 9, 4, 5),
-        note=more,
-        filter=name if name == "model" else "",
-    )
-
-
-def tools(found: dict[str, ToolTotals]) -> ReportTable:
-    """Return the table of each tool's calls."""
-    most = max((tool.calls for tool in found.values()), default=1) or 1
-    rows = [
-        (
-            name,
-            Bar(tool.calls / most),
-            f"{tool.calls:,}",
-            f"{tool.runs:,}",
-            f"{tool.failed:,}",
-            percent(tool.failed_share.value if tool.failed_share is not None else None),
-            f"{tool.handed_back:,}",
-            f"{tool.not_run:,}",
-            long(tool.seconds),
-        )
-        for name, tool in list(found.items())[:NAMED]
-    ]
-    more = f"And {len(found) - NAMED:,} more: --json lists them all." if len(found) > NAMED else ""
-    head = ("tool", "", "calls", "runs", "failed", "share", "rejected", "not run", "time")
-    caption = "By tool: calls, and how they ended"
-    return ReportTable(
-        title="By tool",
-        caption=caption,
-        head=head,
-        rows=rows,
-        figures=tuple(range(2, 9)),
-        spare=(7, 8, 6, 1, 3),
-        note=more,
-        filter="tool",
-    )
-
-
-def comparisons(report: Report) -> list[ReportTable]:
-    """Return a table for each policy, compared with the baseline."""
-    if report.comparison is None:
-        return []
-    base = report.comparison
-    sheets = []
-    for group in base.groups:
-        rows = [
-            (
-                one.name,
-                in_unit(one, one.baseline),
-                in_unit(one, one.value),
-                in_unit(one, one.change.value, signed=True),
-                f"{in_unit(one, one.change.low, signed=True).removesuffix(' points')} to "
-                f"{in_unit(one, one.change.high, signed=True).removesuffix(' points')}",
-                "yes" if one.significant else "may be chance",
-            )
-            for one in group.differences
-        ]
-        sheets.append(
-            ReportTable(
-                title=f"{group.name} compared with {base.baseline}",
-                caption=f"{group.name} compared with {base.baseline}: means per run, or shares of runs",
-                head=("", base.baseline, group.name, "change", "95 %", "significant"),
-                rows=rows,
-                figures=(1, 2, 3, 4),
-                spare=(5, 2),
-                note=f"{counted(group.runs, 'run')} compared with {counted(base.runs, 'run')}. Differences between "
-                "their tasks or models are part of the change.",
-            )
-        )
-    return sheets
 
 
 def _four(spread: Distribution) -> tuple[float | None, ...]:
@@ -422,7 +418,7 @@ def _of_steps(spread: Distribution) -> tuple[str, ...]:
     return "-" if mean is None else f"{mean:.1f}", *("-" if one is None else f"{one:,g}" for one in rest)
 
 
-def saved_by_cuts(figures: RunMetrics) -> str:
+def _saved_by_cuts(figures: RunMetrics) -> str:
     """Return the output tokens that cuts saved, and their price: counted, estimated ("about") or unknown ("?")."""
     saved = figures.spending.saved
     if not saved.cuts:
@@ -443,8 +439,132 @@ def _how_saved(saved: SavedByCuts) -> str:
     return f"{cut}; {saved.measured:,} of them were read to their end, and the others are taken to be like these."
 
 
-def mean_cost(figures: RunMetrics) -> str:
-    """Return the mean cost of the runs whose price is known."""
+def _mean_cost(figures: RunMetrics) -> float | None:
+    """Return the mean cost of the runs whose price is known; None if there are none."""
     priced = figures.runs - figures.spending.unpriced_runs
     cost = figures.spending.cost_usd
-    return dollars(cost / priced) if cost is not None and priced else "-"
+    return cost / priced if cost is not None and priced else None
+
+
+# ---- by model, policy, kind of task and tool
+
+T = TypeVar("T")
+
+
+class Named(NamedTuple, Generic[T]):
+    """What is known of a group of runs, or of a tool, with its name."""
+
+    name: str
+    figures: T
+
+
+GROUPS: tuple[Column[Named[RunMetrics]], ...] = (
+    Column("runs", "count", lambda group: group.figures.runs),
+    Column("good", "share", lambda group: group.figures.judged.passed.value),
+    Column("false pos.", "share", lambda group: group.figures.false_positives.runs.value),
+    Column("continued", "share", lambda group: group.figures.false_negatives.went_on.value, spare=7),
+    Column("after change", "share", lambda group: _after_change(group.figures), spare=8),
+    Column("at limit", "share", lambda group: group.figures.ended["limit"].value, spare=4),
+    Column("steps to done", "mean", lambda group: group.figures.steps_before_done.mean, spare=5),
+    Column("tokens out", "tokens", lambda group: _per_run(group, group.figures.spending.output_tokens), spare=3),
+    Column("cost", "money", lambda group: _mean_cost(group.figures), spare=6),
+    Column("time", "time", lambda group: _per_run(group, group.figures.spending.seconds), spare=2),
+)
+"""The columns of the tables by model, policy and kind of task: shares of the runs for which it is known, and means."""
+SAVED_BY_CUTS: Column[Named[RunMetrics]] = Column(
+    "saved by cuts", "figures", lambda group: _saved_by_cuts(group.figures), spare=1
+)
+
+
+def _groups(title: str, name: str, found: Mapping[str, RunMetrics]) -> Table[Named[RunMetrics]]:
+    """Return a table that compares groups of runs, with a row for each group. name: what the runs are grouped by."""
+    saves = any(one.spending.saved.cuts for one in found.values())
+    return Table(
+        title=title,
+        caption=f"{title}: shares of the runs for which it is known, and means per run",
+        columns=(Column(name, "name", lambda group: group.name), *GROUPS, *([SAVED_BY_CUTS] if saves else [])),
+        rows=_first_named(found),
+        note=_more_named(found),
+        filter=name if name == "model" else "",
+    )
+
+
+def _after_change(figures: RunMetrics) -> float | None:
+    changed = figures.anchors["changed"].overall
+    return _ratio(changed.steps, changed.of_steps)
+
+
+def _per_run(group: Named[RunMetrics], total: float) -> float:
+    return total / group.figures.runs
+
+
+def _tools(found: Mapping[str, ToolTotals]) -> Table[Named[ToolTotals]]:
+    most = max((tool.calls for tool in found.values()), default=1) or 1
+    return Table(
+        title="By tool",
+        caption="By tool: calls, and how they ended",
+        columns=(
+            Column("tool", "name", lambda tool: tool.name),
+            Column("", "bar", lambda tool: Bar(tool.figures.calls / most), spare=4),
+            Column("calls", "count", lambda tool: tool.figures.calls),
+            Column("runs", "count", lambda tool: tool.figures.runs, spare=5),
+            Column("failed", "count", lambda tool: tool.figures.failed),
+            Column("share", "share", lambda tool: tool.figures.failed_share and tool.figures.failed_share.value),
+            Column("rejected", "count", lambda tool: tool.figures.handed_back, spare=3),
+            Column("not run", "count", lambda tool: tool.figures.not_run, spare=1),
+            Column("time", "time", lambda tool: tool.figures.seconds, spare=2),
+        ),
+        rows=_first_named(found),
+        note=_more_named(found),
+        filter="tool",
+    )
+
+
+def _first_named(found: Mapping[str, T]) -> list[Named[T]]:
+    return [Named(name, figures) for name, figures in list(found.items())[:NAMED]]
+
+
+def _more_named(found: Mapping[str, object]) -> str:
+    return f"And {len(found) - NAMED:,} more: --json lists them all." if len(found) > NAMED else ""
+
+
+# ---- compared with the baseline
+
+
+def _comparison(baseline: str, runs: int, group: GroupComparison) -> Table[MetricDifference]:
+    """Return the table of a policy that is compared with the baseline."""
+    return Table(
+        title=f"{group.name} compared with {baseline}",
+        caption=f"{group.name} compared with {baseline}: means per run, or shares of runs",
+        columns=(
+            Column("", "name", lambda one: one.name),
+            Column(baseline, "figures", lambda one: in_unit(one, one.baseline)),
+            Column(group.name, "figures", lambda one: in_unit(one, one.value), spare=2),
+            Column("change", "figures", lambda one: in_unit(one, one.change.value, signed=True)),
+            Column("95 %", "figures", _change_between),
+            Column("change, -100 to +100 %", "interval_bar", _change_bar, only="page"),
+            Column("significant", "word", lambda one: "yes" if one.significant else "may be chance", spare=1),
+        ),
+        rows=group.differences,
+        note=f"{counted(group.runs, 'run')} compared with {counted(runs, 'run')}. Differences between their tasks or "
+        "models are part of the change.",
+    )
+
+
+def _change_between(one: MetricDifference) -> str:
+    low, high = (in_unit(one, end, signed=True).removesuffix(" points") for end in (one.change.low, one.change.high))
+    return f"{low} to {high}"
+
+
+def _change_bar(one: MetricDifference) -> IntervalBar:
+    """Return the change from the baseline, from -100 to +100 %.
+
+    A share's change is in points, that of any other figure a share of the baseline.
+    """
+    whole = 1.0 if one.unit == "share" else abs(one.baseline) or 1.0
+    low, value, high = (end / whole for end in (one.change.low, one.change.value, one.change.high))
+    return IntervalBar(low, value, high, -1.0, 1.0, "main" if one.significant else "quiet")
+
+
+def _ratio(some: int, whole: int) -> float | None:
+    return some / whole if whole else None

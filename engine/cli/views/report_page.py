@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from ...analysis import charts
-from ...analysis.comparison import GroupComparison
 from ...analysis.labels import Labels
 from ...analysis.metrics import RunMetrics
 from ...analysis.report import OTHERS, Report, label_runs
 from ...analysis.sampling import REASONS
 from ...analysis.scoring import Ratings
 from ...analysis.statistics import Bin, Distribution
-from .document import ReportTable
 from .figures import dollars, long, of, part, short
 from .html import render
-from .report_document import (
-    comparisons,
-    endings,
-    groups,
-    headline,
-    limits,
-    ratings_summary,
-    spending,
-    steps_after,
-    tools,
-    trouble,
-    waste,
-    work,
-)
-from .tables import labels_summary
+from .report_document import report_document
 from .text import counted
 from .timeline_page import BRIEF, MARKS, NOTES, SessionSection, SessionView, session_view
 from .view_links import ViewLinks
@@ -55,25 +39,18 @@ def report_page(
 
     sessions: those that can be opened. ratings, labels: those of the report. links: links into the viewer.
     """
-    figures = report.overall
+    document, figures = report_document(report), report.overall
     links = links or ViewLinks()
+    labelled = f"{document.labels[:1].upper()}{document.labels[1:]}." if document.labels else ""
     return render(
         "report.html.j2",
-        lead=f"{headline(report)}.",
+        lead=f"{document.headline}.",
         report=report,
+        document=document,
         tiles=_tiles(report),
-        endings=endings(figures),
-        work=work(figures),
-        ratings=" ".join(filter(None, [ratings_summary(report.ratings), _labels(report)])),
+        ratings=" ".join(filter(None, [document.ratings, labelled])),
         steps=_steps(figures),
         used_of_limit=_used_of_limit(figures),
-        limits=limits(report),
-        steps_after=steps_after(figures),
-        trouble=trouble(figures),
-        waste=waste(figures),
-        spending=spending(figures),
-        groups=list(_groups(report)),
-        baseline=list(_baseline(report)),
         sessions=list(_sessions(sessions, ratings, labels, links)),
         links=links,
         unnamed=UNNAMED,
@@ -124,7 +101,7 @@ class Histogram:
     caption: str
     unit: str
     picture: Markup
-    columns: Sequence[charts.Column]
+    columns: Sequence[charts.HistogramColumn]
 
 
 def _steps(figures: RunMetrics) -> Histogram | None:
@@ -141,7 +118,7 @@ def _distribution(title: str, spread: Distribution) -> Histogram | None:
         charts.ReferenceLine(spread.median, f"median {spread.median:g}"),
         charts.ReferenceLine(spread.p90, f"9 of 10: {spread.p90:,}"),
     ]
-    columns = [charts.Column(one.low, one.high, one.runs) for one in spread.bins]
+    columns = [charts.HistogramColumn(one.low, one.high, one.runs) for one in spread.bins]
     return Histogram(
         title=title,
         caption=f"{title}: {counted(spread.runs, 'run')}, mean {spread.mean:.1f}, most {spread.largest:,}",
@@ -155,7 +132,7 @@ def _used_of_limit(figures: RunMetrics) -> Histogram | None:
     if not figures.limits.runs:
         return None
     title = "Used of the allowed steps"
-    columns = [charts.Column(one.low, one.high, one.runs, _up_to(one)) for one in figures.limits.used_bins]
+    columns = [charts.HistogramColumn(one.low, one.high, one.runs, _up_to(one)) for one in figures.limits.used_bins]
     return Histogram(
         title=title,
         caption=f"{title}: {counted(figures.limits.runs, 'run')}",
@@ -169,46 +146,7 @@ def _up_to(one: Bin) -> str:
     return "more" if one.high is None else f"≤{one.high}"
 
 
-# ---- tables
-
-
-def _groups(report: Report) -> Iterator[ReportTable]:
-    for title, name, found in (
-        ("By model", "model", report.by_model),
-        ("By policy", "policy", report.by_policy),
-        ("By kind of task", "kind", report.by_kind),
-    ):
-        if found:
-            yield groups(title, name, found)
-    yield tools(report.by_tool)
-
-
-def _baseline(report: Report) -> Iterator[ReportTable]:
-    """Yield the comparisons, with a column that shows each change as a confidence interval."""
-    if report.comparison is None:
-        return
-    for comparison, group in zip(comparisons(report), report.comparison.groups, strict=True):
-        rows = [(*row[:5], _change(group, number), row[5]) for number, row in enumerate(comparison.rows)]
-        yield replace(comparison, head=(*comparison.head[:5], "change, -100 to +100 %", comparison.head[5]), rows=rows)
-
-
-def _change(group: GroupComparison, number: int) -> Markup:
-    """Return the change from the baseline, drawn from -100 to +100 %.
-
-    A share's change is in points, that of any other figure a share of the baseline.
-    """
-    one = group.differences[number]
-    whole = 1.0 if one.unit == "share" else abs(one.baseline) or 1.0
-    tone = "main" if one.significant else "quiet"
-    return charts.interval(one.change.low / whole, one.change.value / whole, one.change.high / whole, -1.0, 1.0, tone)
-
-
 # ---- sessions
-
-
-def _labels(report: Report) -> str:
-    words = labels_summary(report.labels)
-    return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
 def _sessions(

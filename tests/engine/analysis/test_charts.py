@@ -17,7 +17,12 @@ def drawn(svg: str) -> ElementTree.Element:
     return ElementTree.fromstring(svg)
 
 
-COLUMNS = [charts.Column(1, 5, 3), charts.Column(6, 10, 12), charts.Column(11, 15, 0), charts.Column(16, None, 1)]
+COLUMNS = [
+    charts.HistogramColumn(1, 5, 3),
+    charts.HistogramColumn(6, 10, 12),
+    charts.HistogramColumn(11, 15, 0),
+    charts.HistogramColumn(16, None, 1),
+]
 
 
 def test_a_histogram_has_a_bar_for_each_column_with_something_in_it_and_says_so_in_words() -> None:
@@ -115,7 +120,7 @@ def attributes(svg: str) -> list[tuple[str, list[str]]]:
 def test_whatever_labels_say_is_text_and_never_markup(words: str) -> None:
     def histogram(text: str) -> str:
         line = charts.ReferenceLine(1, text)
-        columns = [charts.Column(1, 2, 1, text)]
+        columns = [charts.HistogramColumn(1, 2, 1, text)]
         return charts.histogram(columns, title=text, x_label=text, y_label=text, lines=[line], tone=text)
 
     def curve(text: str) -> str:
