@@ -10,6 +10,7 @@ from endstop.decision import (
     AssistantMessage,
     Event,
     Facts,
+    Outcome,
     Policy,
     Price,
     Prompts,
@@ -605,6 +606,11 @@ def test_what_a_subagent_used_is_added() -> None:
     }  # fmt: skip
     so_far = SubagentUse(runs=2, requests=1, usage=USED)
     assert fold(Facts(subagents=so_far), event).subagents == SubagentUse(runs=2, requests=3, usage=USED + USED)
+
+
+def test_the_end_of_a_run_has_its_time() -> None:
+    ended = Outcome(run_id="r", session_id="s", status="completed", stop_reason="completed")
+    assert changed(ev.RunFinished(outcome=ended, t=9)) == {"t": 9}
 
 
 def test_what_the_facts_do_not_need_changes_nothing() -> None:
