@@ -447,7 +447,7 @@ def test_progress_is_remembered_by_its_step(kind: Any, progressed: int) -> None:
     assert fold(Facts(steps=4, progressed=1), event).progressed == progressed
 
 
-@pytest.mark.parametrize(("calls", "invalid", "steps"), [(2, 2, 5), (2, 1, 0), (0, 0, 0)])
+@pytest.mark.parametrize(("calls", "invalid", "steps"), [(2, 2, 5), (1, 1, 5), (2, 1, 0), (0, 0, 0)])
 def test_a_step_with_nothing_but_invalid_calls_is_counted(calls: int, invalid: int, steps: int) -> None:
     facts = Facts(calls=calls, invalid=invalid, invalid_steps=4)
     assert fold(facts, ev.StepFinished(step=1)).invalid_steps == steps
