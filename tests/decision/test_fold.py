@@ -10,6 +10,7 @@ from endstop.decision import (
     AssistantMessage,
     Event,
     Facts,
+    Outcome,
     Policy,
     Price,
     Prompts,
@@ -446,7 +447,7 @@ def test_progress_is_remembered_by_its_step(kind: Any, progressed: int) -> None:
     assert fold(Facts(steps=4, progressed=1), event).progressed == progressed
 
 
-@pytest.mark.parametrize(("calls", "invalid", "steps"), [(2, 2, 5), (2, 1, 0), (0, 0, 0)])
+@pytest.mark.parametrize(("calls", "invalid", "steps"), [(2, 2, 5), (1, 1, 5), (2, 1, 0), (0, 0, 0)])
 def test_a_step_with_nothing_but_invalid_calls_is_counted(calls: int, invalid: int, steps: int) -> None:
     facts = Facts(calls=calls, invalid=invalid, invalid_steps=4)
     assert fold(facts, ev.StepFinished(step=1)).invalid_steps == steps
@@ -605,6 +606,11 @@ def test_what_a_subagent_used_is_added() -> None:
     }  # fmt: skip
     so_far = SubagentUse(runs=2, requests=1, usage=USED)
     assert fold(Facts(subagents=so_far), event).subagents == SubagentUse(runs=2, requests=3, usage=USED + USED)
+
+
+def test_the_end_of_a_run_has_its_time() -> None:
+    ended = Outcome(run_id="r", session_id="s", status="completed", stop_reason="completed")
+    assert changed(ev.RunFinished(outcome=ended, t=9)) == {"t": 9}
 
 
 def test_what_the_facts_do_not_need_changes_nothing() -> None:

@@ -112,6 +112,9 @@ def test_the_model_is_told_of_a_repetition_at_these_numbers_and_once_a_cycle() -
     assert told(cycle) is not None
     midway = Repetitions(steps=(*cycle.steps, 1), calls=(*cycle.calls, 1), counts=True)
     assert told(midway) is None
+    settings["repetition"] = Repetition(nudge_at=(3, 5), by="calls")
+    assert told(same(3, results=1)) == GoOn(rule="repetition", say="3 times", why="the same calls 3 times")
+    assert told(same(4, results=3)) is None
 
 
 # ---- stagnation, and the word before

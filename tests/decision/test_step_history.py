@@ -93,6 +93,7 @@ REFUSED = [shell("frob", "bash: frob: command not found")]
         ([shell("python job.py", "")], "acted"),
         ([("click", '{"at": "#a"}', "clicked"), ("click", '{"at": "#b"}', "clicked")], "acted"),
         ([("click", '{"at": "#a"}', "clicked"), ("click", '{"at": "#a"}', "clicked")], "known"),
+        ([("click", '{"at": "#a"}', "clicked"), ("tap", '{"at": "#a"}', "clicked")], "acted"),
         ([("get_row", '{"n": 1}', "row 1: fine"), ("get_row", '{"n": 2}', "row 2: fine")], "answered"),
         ([("search", '{"q": "a"}', "no results for a"), ("search", '{"q": "b"}', "no results for b")], "known"),
         ([shell("grep -rn foo .", "")], "nothing_found"),
@@ -137,6 +138,7 @@ def write(text: str) -> tuple[str, str, str]:
     return "edit_file", f'{{"path": "a.py", "text": "{text}"}}', "edited"
 
 
+LONG = "\n".join("abcdefghi")
 BUSY = "Error: no room left"
 OUT_OF_TIME = "Error: timed out: bash has not returned in 120 seconds and must be restarted"
 
@@ -151,6 +153,7 @@ OUT_OF_TIME = "Error: timed out: bash has not returned in 120 seconds and must b
         pytest.param([[run("a", OUT_OF_TIME), run("b", BUSY)]], "failure", id="one runs out of time"),
         pytest.param([[see("a", "old")], [see("b", "new"), see("c", "old")]], "news", id="the first is new"),
         pytest.param([[see("a", "old")], [see("b", "old"), see("c", "new")]], "news", id="the second is new"),
+        pytest.param([[see("a", "old")], [see("b", LONG), see("c", "old")]], "news", id="the first is new and long"),
         pytest.param([[see("a", "x = 1")], [see("b", "x = 2"), see("c", "x = 1")]], "news", id="a new number"),
         pytest.param([[see("a", "old")], [see("b", "old"), see("c", "")]], "known", id="one gives nothing back"),
         pytest.param([[see("b", ""), see("c", "")]], "nothing_found", id="none gives anything back"),
