@@ -106,11 +106,12 @@ class EventStream(ABC):
         if self._error is not None:
             raise self._error
         chunks: list[AnyChunk] = []
-        rest = self._events.end()
-        with suppress(ProtocolError):  # half a chunk; completeness is checked below
-            self._take(rest, chunks)
-            for data in self._encodable.end():
-                self.read_event(data, chunks)
+        if not self.done:
+            rest = self._events.end()
+            with suppress(ProtocolError):  # half a chunk; completeness is checked below
+                self._take(rest, chunks)
+                for data in self._encodable.end():
+                    self.read_event(data, chunks)
         if not self.finished:
             self.read_end(chunks)
         return chunks
