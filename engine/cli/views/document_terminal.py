@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..._sanitize import one_line
+from ..._sanitize import one_line, sanitize
 from ...analysis.sampling import BadRecord
 from .document import Bar, Column, Table, Tone
 from .styled_lines import display_width
@@ -42,18 +42,32 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def line(text: str, style: str = "") -> RenderableType:
-    """Return a text that wraps."""
+    """Return a text that wraps, without what could control the terminal."""
     from rich.text import Text
 
-    return Text(text, style=style)
+    return Text(sanitize(text), style=style)
 
 
 def item(text: str, style: str = "", indent: int = 2) -> RenderableType:
     """Return a text that is indented."""
     from rich.padding import Padding
+
+    return Padding(line(text, style), (0, 0, 0, indent))
+
+
+def meaning(term: str, words: str) -> RenderableType:
+    """Return what a term means, indented."""
+    from rich.padding import Padding
     from rich.text import Text
 
-    return Padding(Text(text, style=style), (0, 0, 0, indent))
+    return Padding(Text.assemble(f"{term}: ", (words, "dim")), (0, 0, 0, 2))
+
+
+def command(text: str) -> RenderableType:
+    """Return a command to copy, which stays in one line."""
+    from rich.text import Text
+
+    return Text(f"    {sanitize(text)}", style="cyan", no_wrap=True)
 
 
 def listing(heading: str, items: Sequence[str], style: str = "dim") -> Iterator[RenderableType]:
@@ -149,7 +163,7 @@ class FittingTable:
                 justify="right" if number in self._figures else "left",
                 overflow="fold",
                 no_wrap=not is_bar and not is_text and (not wraps or self._longest_word(number) == self._width(number)),
-                min_width=self._longest_word(number) if wraps and not is_bar else None,
+                min_width=self._longest_word(number) if is_text or (wraps and not is_bar) else None,
                 max_width=LONGEST_BAR if is_bar else None,
             )
         for row, cells in zip(self._table.rows, self._cells, strict=True):

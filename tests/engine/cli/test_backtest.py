@@ -7,10 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
+from endstop import Engine
 from endstop.analysis.published_policies import BY_NAME
+from endstop.decision import Policy
+from endstop.providers import Scripted
 
 from ...console import endstop
 from ..analysis.test_backtest import played
+from .terminal import in_terminal
 
 
 async def test_json_holds_how_many_sessions_and_one_entry_a_policy(tmp_path: Path) -> None:
@@ -160,6 +164,35 @@ async def test_a_page_has_the_curve_of_a_sweep_and_nothing_from_outside(tmp_path
     assert "good ones cut" in text
     assert not re.search(r"(src|href)\s*=", text)
     assert "https://" not in text
+
+
+async def test_the_page_lists_the_same_sessions_under_the_same_headings_as_the_terminal(tmp_path: Path) -> None:
+    await played(tmp_path / "a.jsonl", 12, good=True)
+    policy = tmp_path / "early.toml"
+    policy.write_text('name = "early"\nreminder = "off"\n[limits]\nsteps = 3\n')
+    page = tmp_path / "page.html"
+    done = await endstop("backtest", tmp_path, "--policy", policy, "--html", page)
+    headings = re.findall("<h3>(.*)</h3>", page.read_text())
+    assert "early: would have stopped these good sessions too early" in headings
+    assert [line for line in done.out.splitlines() if line.startswith("early: ")] == headings
+
+
+async def test_a_narrow_terminal_leaves_out_columns_of_the_rules_of_others_and_cuts_no_figure(tmp_path: Path) -> None:
+    await played(tmp_path / "a.jsonl", 30, good=True)
+    async with in_terminal("backtest", tmp_path, "--against", "published", columns=80) as (terminal, process):
+        await terminal.shows("published_rules.md")
+        await process.wait()
+    assert "more in a wider terminal" in terminal.text
+    table = terminal.text.partition("rule ")[2].partition("wider terminal")[0]
+    assert "…" not in table
+
+
+async def test_names_that_a_record_brings_cannot_control_the_terminal(tmp_path: Path) -> None:
+    engine = Engine(Scripted("Done."), policy=Policy(name="\x1b[2Jevil\u202e\npolicy"))
+    await engine.session("one", record=tmp_path / "a.jsonl").run("Go.")
+    done = await endstop("backtest", tmp_path)
+    assert "recorded under evil policy 1" in done.out
+    assert not {"\x1b", "\u202e"} & set(done.out)
 
 
 async def test_a_policys_name_is_escaped_on_the_page(tmp_path: Path) -> None:
