@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -525,12 +525,22 @@ KEYWORD_PATTERNS = (
         "form",
     ),
 )
+_ANY_OPTION = re.compile(r"[ ](?:[\"']?-[apxcukwsy][^a-z-]|-p|/p|setapikey)")
 _BEFORE_COMMAND = re.compile(r"[^\w.-]")
 _LINE_OF_COMMAND = re.compile(rf"(?:[^\n|;&\\]|\\\n|\\(?!n)){{1,{_LONGEST_COMMAND}}}")
-Keywords = Sequence[tuple[str, KeywordPattern]]
-"""Patterns with each of their keywords."""
-KEYWORDS: Keywords = [(word, pattern) for pattern in KEYWORD_PATTERNS for word in pattern.words]
-TOKEN_KEYWORDS: Keywords = [(word, pattern) for pattern in TOKEN_PATTERNS for word in pattern.words]
+Keywords = Mapping[str, Sequence[tuple[str, KeywordPattern]]]
+"""Keywords with their patterns, by what the patterns need: that is looked for once for all of them."""
+
+
+def _by_need(patterns: Iterable[KeywordPattern]) -> Keywords:
+    needs: dict[str, list[tuple[str, KeywordPattern]]] = {}
+    for pattern in patterns:
+        needs.setdefault(pattern.needs, []).extend((word, pattern) for word in pattern.words)
+    return needs
+
+
+KEYWORDS = _by_need(KEYWORD_PATTERNS)
+TOKEN_KEYWORDS = _by_need(TOKEN_PATTERNS)
 _WHOLE_RUNS = ("bearer", "cookie", "generated", "drawn")
 """Kinds that judge a run: what is no secret from its beginning is not looked at again from a place inside it."""
 
@@ -548,15 +558,16 @@ def find_by_keywords(patterns: Keywords, text: str, lowered: str, is_secret: Sec
     """
     return [
         span
-        for word, pattern in [keyword for keyword in patterns if keyword[0] in lowered]
-        if pattern.needs in lowered
+        for need, keywords in patterns.items()
+        if need in lowered
+        for word, pattern in [keyword for keyword in keywords if keyword[0] in lowered]
         for span in _at_keyword(pattern, word, text, lowered, is_secret)
     ]
 
 
 def find_in_commands(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:
     """Find the values of `COMMAND_OPTIONS`: the begin and end of each. For the arguments see `find_by_keywords`."""
-    if " -" not in lowered and " /p" not in lowered:
+    if not _ANY_OPTION.search(lowered):
         return
     for options in COMMAND_OPTIONS:
         value = compiled(rf"(?<=[ \"',\[])(?:{options.option})[\"',]{{0,3}}[ ]?{_VALUE}")
