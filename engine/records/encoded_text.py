@@ -103,6 +103,8 @@ def _plain_of(found: re.Match[str]) -> str:
         return html.unescape(value)
     if group in ("wide", "wide_sign"):
         return chr(ord(value) - 0xFEE0)
+    if group == "tick" and value in "\"'":
+        return ""  # else it would seem to end the literal that it is in
     if group in _ESCAPED_SIGNS:
         return _CONTROLS.get(value, value)
     base = 8 if group in _OCTAL else 16
@@ -193,9 +195,10 @@ def _decode(text: str, parts: Iterable[Span], runs: Iterable[Run]) -> DecodedTex
     return DecodedText("".join(pieces), edits)
 
 
-_BREAK = re.compile(r"[\"'\\<\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_BREAK = re.compile(r"[\"'\\<*│┃\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _LINE_END = re.compile(
-    r"(?:[ \t]{0,4}[|│┃]?[ \t]{0,4}\\?(?:\r?\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\\r\\n|\\n)[ \t]{0,40}"
+    r"(?!\"[ ]?,[ ]?\"[\w-]{1,60}\"[ ]?:)"  # a member of an object, and the name of the next one
+    r"(?:\*\*|[ \t]{0,4}[|│┃]?[ \t]{0,4}\\?(?:\r?\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\\r\\n|\\n)[ \t]{0,40}"
     r"(?:(?:[>#*|:│┃]|//|--|\d{1,5}[ \t]?[|:│])[ \t]{1,4}){0,2}"
     r"|(?:</?[A-Za-z][^<>\s]{0,20}>){1,4}"
     r"|[\"'][ \t]{0,4}(?:[+,.&~]|\.\.|\|\||<>)?[ \t]{0,4}[\\_]?(?:\r?\n[ \t]{0,40})?(?:[+.&~]|\.\.|\|\|)?[ \t]{0,4}[\"'])"
@@ -207,6 +210,7 @@ _PIECE = 6
 """Characters of the piece of a key, one of which is a digit, that stands before or after a line end inside it."""
 _BEFORE = re.compile(rf"[A-Za-z0-9_+/=.-]{{{_PIECE}}}")
 _AFTER = re.compile(rf"[A-Za-z0-9_+/=.-]{{{_PIECE},40}}")
+_WORD_BEFORE = re.compile(r"(?<![A-Za-z0-9_+/=.-])[A-Za-z0-9_+/=.-]{6,40}\Z")
 _DIGIT = re.compile(r"[0-9]")
 
 
@@ -241,9 +245,15 @@ def _joins(text: str, begin: int, end: int, begins_key: Callable[[str, int], boo
     before = begin >= _PIECE and _BEFORE.match(text, begin - _PIECE) and _DIGIT.search(text, max(0, begin - 40), begin)
     if not before:
         after = _AFTER.match(text, end)
-        if after is None or _DIGIT.search(after[0]) is None:
+        if after is None or (_DIGIT.search(after[0]) is None and not _begins_in_word(text, begin, begins_key)):
             return False
     return not begins_key(text, end)
+
+
+def _begins_in_word(text: str, at: int, begins_key: Callable[[str, int], bool]) -> bool:
+    """Whether the word that ends here begins as a key does."""
+    word = _WORD_BEFORE.search(text, max(0, at - 40), at)
+    return word is not None and begins_key(text, word.start())
 
 
 # ---- runs that are a whole text

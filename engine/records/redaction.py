@@ -26,7 +26,7 @@ from ..decision.errors import did_you_mean
 from .encoded_text import DecodedText, decoded_views, joined_lines
 from .entropy import entropy, has_many_humps, is_passphrase, looks_random
 from .format import REDACTION_MARK
-from .secret_keywords import COVER, KEYWORD_PATTERNS, TOKEN_PATTERNS, find_by_keywords
+from .secret_keywords import COVER, KEYWORDS, TOKEN_KEYWORDS, find_by_keywords, find_in_commands
 from .secret_labels import NAME_CHARS, PHRASE, find_labelled, kind_of_label
 from .secret_rules import JUDGED_CHARS, Span, begins_key, find_json_web_tokens, find_known_forms, lower_case
 
@@ -90,7 +90,7 @@ _DOUBLED = bytes.maketrans(b"0123456789", bytes(sum(divmod(2 * digit, 10)) for d
 _NAMED = re.compile(
     r"(?:passw(?:or)?[dt]|pass[_ -](?:word|phrase|key)|passphrase|passcode|pwd|secret|token|cred(?:ential)?s?"
     r"|connection[_ -]?string"
-    r"|key(?:[_ -]?(?:base|data|id))?|pass|pw|psk|pat|sig(?:nature)?|salt|pepper|seed|mnemonic|auth|jwt|pin|pincode|sid"
+    r"|key(?:[_ -]?(?:base|data|id))?|pass|pw|psk|pat|private|unseal|fernet|salt|pepper|seed|mnemonic|auth|jwt|pin|pincode|sid"
     r"|sess(?:ion)?(?:[_ -]?id)?)[0-9_a-z-]{0,16}(?:[ ]\d{1,2}|[ ]?\([^()\n]{1,20}\))?[\"'\\\]*_ \t]{0,4}(?:\[[\w*]{0,20}\][ \t]?)?"
     r"(?P<separator>=>|:=|[=:])"
 )
@@ -123,6 +123,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _DIGIT = re.compile(r"[0-9]")
+_OPENPGP_ID = re.compile(r"[0-9A-F]{16}|[0-9A-F]{40}")
 _UUID = re.compile(r"(?i:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _ONE_PHRASE = re.compile(PHRASE)
 _SIGNS = re.compile(r"[!@#%^&*?+~]")
@@ -303,11 +304,15 @@ def _find_keys(text: str) -> list[Span]:
 
 
 def _find_tokens(text: str) -> list[Span]:
-    return find_by_keywords(TOKEN_PATTERNS, text, lower_case(text), _is_value)
+    return find_by_keywords(TOKEN_KEYWORDS, text, lower_case(text), _is_value)
 
 
 def _find_by_keywords(text: str) -> list[Span]:
-    return find_by_keywords(KEYWORD_PATTERNS, text, lower_case(text), _is_value)
+    lowered = lower_case(text)
+    return [
+        *find_by_keywords(KEYWORDS, text, lowered, _is_value),
+        *find_in_commands(text, lowered, _is_value),
+    ]
 
 
 def _find_labelled(text: str) -> list[Span]:
@@ -354,15 +359,20 @@ def _cards_in(run: re.Match[str]) -> Iterator[Span]:
         at = end or at + 1
 
 
-_DEFAULT = re.compile(r"(?:\[[\w*]{0,20}\]|\([^()\n]{1,20}\)[ *_]{0,3})[ \t]?\Z")
+_DEFAULT = re.compile(r"(?:\[[\w*]{0,20}\]|\((?!pub|id\b|hash)[^()\n]{1,20}\)[ *_]{0,3})[ \t]?\Z")
 """What stands between a name and its colon: `Secret Access Key [None]:`, `key (hex):`."""
+
+
+_RESOURCES = (":secret", ":Secret")
+"""The kind of a resource, which its name follows: `arn:aws:secretsmanager:eu-west-1:123456789012:secret:…`."""
 
 
 def _kind_of_name(before: str) -> str:
     """What the name at the end of this text announces, as `kind_of_label` says it."""
     if before.rstrip(" *_").endswith(("]", ")")):
         before = _DEFAULT.sub("", before)
-    return kind_of_label(before.rstrip(" \t\"'\\]*_"))
+    name = before.rstrip(" \t\"'\\]*_")
+    return "" if name.endswith(_RESOURCES) else kind_of_label(name)
 
 
 def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
@@ -380,7 +390,11 @@ def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
         return False
     if _PLACEHOLDER.fullmatch(value):
         return False
+    if value.count("/") > 1 and not looks_random(value):
+        return False
     if kind == "secret":
+        if _OPENPGP_ID.fullmatch(value):
+            return False
         digits = sum(map(str.isdigit, value))
         enough = digits >= 3 or (digits and has_many_humps(_DIGIT.sub("", value)))
         drawn = len(value) >= 32 and value.isalnum() and entropy(value) >= 3.8 and enough

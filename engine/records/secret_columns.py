@@ -26,10 +26,11 @@ _CELLS = {
     sign: re.compile(rf"[ ]*+(?:\"(?:[^\"\n]|\"\")*+\"[ ]*+(?={re.escape(sign)}|\Z)|[^{re.escape(sign)}]*+)")
     for sign in _SIGNS
 }
+_SPACED_HEADER = re.compile(r"[ ]{0,20}[\w.#/()-]{1,40}(?: [\w.#/()-]{1,40}){0,2}(?:[ ]{2,80}[\w.#/()-]{1,40}(?: [\w.#/()-]{1,40}){0,2}){1,30}\s*")
 _NAME = re.compile(r"[^\W\d][\w .#/()-]{0,60}\Z")
 """The name of a column."""
-_BEFORE_NAME = re.compile(r"(?:\A|[,;|\t(\n])[ ]{0,8}[\"'`\[]?[\w. -]{0,40}\Z")
-_AFTER_NAME = re.compile(r"[\"'`\]]?[ ]{0,60}(?:[,;|\t)\r\n]|\Z)")
+_BEFORE_NAME = re.compile(r"(?:\A|[,;|\t(\n]|[ ]{2})[ ]{0,8}[\"'`\[]?[\w. -]{0,40}\Z")
+_AFTER_NAME = re.compile(r"[\"'`\]]?[ ]{0,60}(?:[,;|\t)\r\n]|[ ]{2}|\Z)")
 _COLUMNS = re.compile(r"(?:into|copy)[ \t]{1,4}[^()\n]{1,200}\(\Z", re.IGNORECASE)
 _ROWS = re.compile(r"[^()]{0,2000}\)\s{0,20}(?:(?P<values>values)|from[ ]stdin[^\n]{0,80}\n)", re.IGNORECASE)
 _ROW = re.compile(r"\s{0,20},?\s{0,20}\(")
@@ -93,6 +94,8 @@ def _cells_in_table(text: str, first: int, names: Sequence[ColumnName]) -> Itera
     last = _line_end(text, names[0].end)
     header = text[first:last]
     sign = next((sign for sign in _SIGNS if sign in header), "")
+    if not sign and _SPACED_HEADER.fullmatch(header):
+        yield from _cells_below(text, first, last, names)
     if not sign or len(header) > _LONGEST_LINE or last - first != len(header):
         return
     if not all(_NAME.match(cell.strip(' "`')) for cell in header.strip(" |\r").split(sign)):
@@ -110,6 +113,20 @@ def _cells_in_table(text: str, first: int, names: Sequence[ColumnName]) -> Itera
             return
         for number, kind in columns.items():
             yield (begin + cells[number][0], begin + cells[number][1]), kind
+
+
+def _cells_below(text: str, first: int, last: int, names: Sequence[ColumnName]) -> Iterator[tuple[Span, str]]:
+    """The words below names in lines whose columns are told by spaces only, up to an empty line."""
+    columns = [(text.rfind("  ", first, name.begin) + 2 if "  " in text[first : name.begin] else first, name.kind) for name in names]
+    while last < len(text):
+        begin, last = last + 1, _line_end(text, last + 1)
+        line = text[begin:last]
+        if not line.strip():
+            return
+        for column, kind in columns:
+            at = column - first
+            if line[at : at + 1].strip() and not line[at - 1 : at].strip():
+                yield (begin + at, begin + at + len(line[at:].split(maxsplit=1)[0])), kind
 
 
 def _line_end(text: str, at: int) -> int:

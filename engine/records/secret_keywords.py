@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -23,9 +23,9 @@ COVER = "\uffff"
 """Covers what was found before. A value that contains it is no secret of its own."""
 _KEY_CHAR = r"[A-Za-z0-9_-]"
 _DIGIT, _LETTER, _SIGN = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]"), re.compile(r"[^\w\s]")
-QUOTE = r"\\{0,4}[\"'`]"
-BARE = r"[^\s\"'`,;&|<>(){}\[\]\\]"
-_VALUE = rf"(?:{QUOTE})?(?P<v>{BARE}{{4,200}})"
+QUOTE = r"(?:\\{0,4}[\"'`]|[«“„‘‚][ \u00a0\u202f]?|[ \u00a0\u202f]?[»”’])"
+BARE = r"[^\s\"'`,;&|<>(){}\[\]\\«»“”„‘’]"
+_VALUE = rf"(?:{QUOTE}|\\[a-z]{{2,12}}\{{)?(?P<v>{BARE}{{4,200}})"
 _WORD = rf"(?:{QUOTE})?(?P<v>[^\s\"'`\\]{{4,200}})"
 EOL = r"(?:\r?\n|\\r\\n|\\n)"
 """A line end, also as JSON writes it."""
@@ -91,7 +91,8 @@ _OTHER_PASSWORDS = (
 TOKEN_PATTERNS = (
     KeywordPattern(
         ("bearer", "basic", "token"),
-        r"(?<![A-Za-z0-9_])(?:bearer|(?:basic|token)(?=[ \t]{1,4}\S{0,200}\d))[ \t]{1,4}"
+        r"(?<![A-Za-z0-9_])(?:bearer|(?:basic|token)(?=[ \t]{1,4}\S{0,200}\d))"
+        rf"(?:[ \t]{{1,4}}|{QUOTE}[ ]?,[ ]?{QUOTE})"
         r"(?P<v>[A-Za-z0-9._~+/=-]{16,}+)",
         "bearer",
     ),
@@ -118,8 +119,8 @@ TOKEN_PATTERNS = (
         "bearer",
     ),
     KeywordPattern(
-        ("signature=", "response=", "mac=", "hmac="),
-        r"(?:signature|response|h?mac)=(?:\\{0,4}\")?(?P<v>[A-Za-z0-9+/=%_-]{20,}+)",
+        ("signature=", "response=", "mac=", "hmac=", "?sig=", "&sig="),
+        r"[?&]?(?:sig(?:nature)?|response|h?mac)=(?:\\{0,4}\")?(?P<v>[A-Za-z0-9+/=%_-]{20,}+)",
         "generated",
     ),
 )
@@ -127,9 +128,44 @@ TOKEN_PATTERNS = (
 _LOGIN = r"[^\s\"'`:/@]{1,60}"
 _DIALOGUE = r"(?:^|(?<=[\n>:\]])|(?<=\\n)|(?<=[>:\]][ ]))"
 """Where a command of a protocol begins: a line, or what follows the mark of a side."""
+@dataclass(frozen=True)
+class CommandOptions:
+    """The options of commands whose value is a password."""
+
+    commands: tuple[str, ...]
+    """What the commands' names begin with, in lower case."""
+    option: str
+    """A regular expression of the option, with what stands between it and its value."""
+    kind: str = "password"
+    """As that of a `KeywordPattern`."""
+
+
+COMMAND_OPTIONS = (
+    CommandOptions(("mysql", "mariadb", "7z", "7za", "unrar"), "-p"),
+    CommandOptions(("sshpass",), "-p[ ]?"),
+    CommandOptions(
+        tuple(
+            "mongo twine cqlsh rabbitmqadmin plink pscp psexec smbmap crackmapexec nxc evil-winrm influx useradd hydra medusa "
+            "skopeo clickhouse-client".split()
+        ),
+        "(?:-p|/p)(?:[ =:]|(?=[^a-z]))",
+    ),
+    CommandOptions(
+        tuple("sqlcmd bcp osql isql tsql ipmitool mosquitto_ zip unzip snmp smbpasswd rdesktop influx".split()), "-P[ ]?"
+    ),
+    CommandOptions(("snmp", "net-snmp"), "-[AX][ ]?|-c[ ](?!public|private)"),
+    CommandOptions(("redis-cli", "valkey-cli", "keydb-cli"), "-a[ ]"),
+    CommandOptions(("ldap",), "-[wys][ ]?"),
+    CommandOptions(("http", "https"), "-a[ ][^\\s:]{1,60}:"),
+    CommandOptions(("smbclient", "rpcclient", "net rpc", "lftp", "ncftp"), "-[Uu][ ]?[^\\s%,]{1,60}[%,]|-p[ ]"),
+    CommandOptions(("openssl",), "-[Kk][ ]"),
+    CommandOptions(("nuget", "choco", "dotnet"), "(?:-k|-ApiKey|setApiKey)[ ]", "secret"),
+)
+"""Options that mean something else in other commands. What is spelled out, as `--password`, is found by its name."""
+_LONGEST_COMMAND = 400
+"""Characters of a command that are looked at."""
 KEYWORD_PATTERNS = (
     KeywordPattern(("storepass", "keypass"), rf"(?:store|key)pass[ \t]{_VALUE}"),
-    KeywordPattern(("http ", "https "), rf"https?{_SAME_LINE}[ \t]-a[ \t][^\s:]{{1,60}}:{_VALUE}"),
     KeywordPattern((".login(",), rf"\.login\([^()\n]{{1,80}}?,[ ]?{QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){QUOTE}"),
     KeywordPattern(
         ("auth=(",), rf"auth=\({QUOTE}[^\s\"'\\]{{1,80}}{QUOTE},[ ]?{QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){QUOTE}"
@@ -139,18 +175,21 @@ KEYWORD_PATTERNS = (
         rf"jwt\.(?:sign|verify|encode|decode)\([^()\n]{{1,80}}?,[ ]?{QUOTE}(?P<v>[^\s\"'\\]{{16,200}})",
         "secret",
     ),
-    KeywordPattern(("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,12}}+{_SAME_LINE}[ \t]-p{_VALUE}"),
-    KeywordPattern(("sshpass",), rf"sshpass{_SAME_LINE}[ \t]-p[ \t]?{_VALUE}"),
-    KeywordPattern(("mongo",), rf"mongo(?:sh|dump|restore|export|import)?+{_SAME_LINE}[ \t]-p[ \t]{_VALUE}"),
-    KeywordPattern((" login",), rf"[ \t]login{_SAME_LINE}[ \t]-p[ \t=]?{_VALUE}"),
     KeywordPattern((" login ",), rf"[ \t]login[ \t](?:--?\S{{1,30}}[ \t]){{0,3}}(?P<v>{BARE}{{20,200}})", "secret"),
-    KeywordPattern(("redis-cli",), rf"redis-cli{_SAME_LINE}[ \t]-a[ \t]{_VALUE}"),
+    KeywordPattern((" login",), rf"[ \t]login{_SAME_LINE}[ \t]-p[ \t=]?{_VALUE}"),
+    # what follows the name of a command that logs in
     KeywordPattern(
-        ("ldap",),
-        rf"ldap\w{{3,9}}+{_SAME_LINE}[ \t]-w[ \t]?{_VALUE}",
+        tuple(
+            f"{word} "
+            for word in (
+                *("authorize", "authenticate", "unseal", "authtoken", "activate", "auth", "configure", "alias set"),
+                *("config create", "register", "set-token", "signin", "join"),
+            )
+        ),
+        rf"[ ]?[\w -]{{4,13}}[ \t](?:[^\s|;&]{{1,200}}[ \t]){{0,4}}?"
+        rf"(?=[^\s]{{0,60}}(?-i:[a-z]))(?=[^\s]{{0,60}}(?-i:[A-Z]))(?=[^\s]{{0,60}}\d)(?P<v>(?:{BARE}){{20,200}}+)(?=\s|[\"']|\Z)",
+        "drawn",
     ),
-    KeywordPattern(("7z", "unrar"), rf"(?:7za?|unrar)(?=[ \t]){_SAME_LINE}[ \t]-p{_VALUE}"),
-    KeywordPattern(("zip ",), rf"zip[ \t]{_SAME_LINE}-P[ \t]?{_VALUE}"),
     KeywordPattern(
         ("htpasswd",), rf"htpasswd[ \t]-\w{{0,6}}b\w{{0,6}}[ \t]{_SAME_LINE}\S{{1,100}}[ \t]\S{{1,60}}[ \t]{_VALUE}"
     ),
@@ -193,7 +232,7 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         _LATIN_PASSWORDS,
-        rf"[^\W_](?:[\w' -]){{1,40}}?{_ASSIGNED}{_VALUE}",
+        rf"[^\W_](?:[\w' -]){{1,40}}?(?:{_ASSIGNED}(?!(?<==)[0-9A-F]{{2}}[=a-z])|[ ]?(?=[\"«“„]|\\texttt)){_VALUE}",
     ),
     KeywordPattern(
         _OTHER_PASSWORDS,
@@ -298,46 +337,8 @@ KEYWORD_PATTERNS = (
         rf"(?P<v>[^\s\"']{{3,100}})",
         "password",
     ),
-    KeywordPattern(("lftp", "ncftp"), rf"(?:nc|l)ftp\w{{0,4}}+{_SAME_LINE}[ \t]-[up][ \t](?:{_LOGIN},)?{_WORD}"),
-    KeywordPattern(
-        ("sqlcmd", "bcp", "ipmitool", "mosquitto_", "osql", "isql", "tsql"),
-        rf"(?:sqlcmd|bcp|osql|isql|tsql|ipmitool|mosquitto_\w{{3,4}}){_SAME_LINE}[ \t]-P[ \t]?{_WORD}",
-    ),
-    KeywordPattern(
-        (
-            "twine",
-            "cqlsh",
-            "rabbitmqadmin",
-            "plink",
-            "pscp",
-            "psexec",
-            "smbmap",
-            "crackmapexec",
-            "nxc ",
-            "evil-winrm",
-            "influx",
-            "rabbitmqctl",
-            "useradd",
-            "net user",
-            "net use",
-            "hydra",
-            "medusa",
-            "xfreerdp",
-            "az ",
-            "oc ",
-            "skopeo",
-        ),
-        rf"(?:twine|cqlsh|rabbitmqadmin|plink|pscp|psexec|smbmap|crackmapexec|nxc|evil-winrm|influx|useradd|hydra"
-        rf"|medusa"
-        rf"|az|oc|skopeo)\b{_SAME_LINE}[ \t](?:-p|/p)[ \t:]?{_WORD}",
-    ),
-    KeywordPattern(("snmp",), rf"snmp\w{{3,9}}+{_SAME_LINE}[ \t]-(?:[AX]|c(?![ \t](?:public|private)))[ \t]{_WORD}"),
     KeywordPattern(("/p:", "/pass"), rf"(?<=[ \t])/p(?:ass(?:word)?)?:{_WORD}"),
-    KeywordPattern(("openssl",), rf"openssl{_SAME_LINE}[ \t]-[Kk][ \t]{_WORD}"),
     KeywordPattern((" pass:",), r"[ ]pass:(?P<v>[^\s\"'`\\$]{4,200})", "form"),
-    KeywordPattern(
-        ("nuget", "choco"), rf"(?:nuget|choco)\w{{0,5}}+{_SAME_LINE}[ \t](?:-k|-ApiKey|setApiKey)[ \t]{_WORD}", "secret"
-    ),
     KeywordPattern(
         ("secret set ", "secrets put ", "env add ", "config:set "),
         rf"(?:secret set|secrets put|env add|config:set)[ ]\S{{1,60}}[ =]{{1,2}}(?:(?:-b|--body|--value)[ =])?{_WORD}",
@@ -367,6 +368,21 @@ KEYWORD_PATTERNS = (
         rf"\.open[ (]{_SAME_LINE},[ ]?{QUOTE}[^\s\"'\\]{{1,80}}{QUOTE},[ ]?{QUOTE}"
         rf"(?P<v>[^\s\"'\\]{{4,200}}){QUOTE}",
     ),
+    KeywordPattern(
+        ("login=", "login ", "auth=", "user=", "userpwd=", "creds="),
+        rf"\w{{4,7}}[= ]{QUOTE}?{_LOGIN}:(?P<v>{BARE}{{6,100}})",
+        "mixed",
+    ),
+    KeywordPattern(("wifi:",), r"wifi:(?:[^\n]{0,100}?;)?P:(?P<v>[^;\n]{4,100});", "form"),
+    KeywordPattern(
+        ("hmac.new(", "aes.new(", "createhmac(", "createcipheriv(", "hmac(", "signwith(", "keyspec(", "fernet(", "secretbox("),
+        rf"[\w.]{{4,16}}\([^()\n]{{0,60}}?[a-z]?{QUOTE}(?P<v>[^\s\"'\\]{{16,200}}){QUOTE}",
+        "generated",
+    ),
+    KeywordPattern(
+        ("wordpress_logged_in_", "wordpress_sec_"), r"wordpress_\w{4,50}=(?P<v>[^\s;\"',]{20,400})", "form"
+    ),
+    KeywordPattern(("sp_addlogin", "sp_password"), rf"sp_\w{{8}}[^\n]{{1,80}}?,[ ]?N?{QUOTE}{_WORD}{QUOTE}"),
     # what follows the id of an access key
     KeywordPattern(
         (f"{COVER}]",),
@@ -509,6 +525,22 @@ KEYWORD_PATTERNS = (
         "form",
     ),
 )
+_ANY_OPTION = re.compile(r"[ ](?:[\"']?-[apxcukwsy][^a-z-]|-p|/p|setapikey)")
+_BEFORE_COMMAND = re.compile(r"[^\w.-]")
+_LINE_OF_COMMAND = re.compile(rf"(?:[^\n|;&\\]|\\\n|\\(?!n)){{1,{_LONGEST_COMMAND}}}")
+Keywords = Mapping[str, Sequence[tuple[str, KeywordPattern]]]
+"""Keywords with their patterns, by what the patterns need: that is looked for once for all of them."""
+
+
+def _by_need(patterns: Iterable[KeywordPattern]) -> Keywords:
+    needs: dict[str, list[tuple[str, KeywordPattern]]] = {}
+    for pattern in patterns:
+        needs.setdefault(pattern.needs, []).extend((word, pattern) for word in pattern.words)
+    return needs
+
+
+KEYWORDS = _by_need(KEYWORD_PATTERNS)
+TOKEN_KEYWORDS = _by_need(TOKEN_PATTERNS)
 _WHOLE_RUNS = ("bearer", "cookie", "generated", "drawn")
 """Kinds that judge a run: what is no secret from its beginning is not looked at again from a place inside it."""
 
@@ -519,19 +551,39 @@ def compiled(regex: str, *, ignore_case: bool = False) -> re.Pattern[str]:
     return re.compile(regex, re.IGNORECASE if ignore_case else 0)
 
 
-def find_by_keywords(patterns: Sequence[KeywordPattern], text: str, lowered: str, is_secret: SecretTest) -> list[Span]:
+def find_by_keywords(patterns: Keywords, text: str, lowered: str, is_secret: SecretTest) -> list[Span]:
     """Find secrets by these patterns: the begin and end of each.
 
     lowered: the text in lower case, of the same length. is_secret: says whether a value looks like a secret.
     """
-    spans: list[Span] = []
-    for pattern in patterns:
-        if pattern.needs not in lowered:
-            continue
-        for word in pattern.words:
-            if word in lowered:
-                spans += _at_keyword(pattern, word, text, lowered, is_secret)
-    return spans
+    return [
+        span
+        for need, keywords in patterns.items()
+        if need in lowered
+        for word, pattern in [keyword for keyword in keywords if keyword[0] in lowered]
+        for span in _at_keyword(pattern, word, text, lowered, is_secret)
+    ]
+
+
+def find_in_commands(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:
+    """Find the values of `COMMAND_OPTIONS`: the begin and end of each. For the arguments see `find_by_keywords`."""
+    if not _ANY_OPTION.search(lowered):
+        return
+    for options in COMMAND_OPTIONS:
+        value = compiled(rf"(?<=[ \"',\[])(?:{options.option})[\"',]{{0,3}}[ ]?{_VALUE}")
+        done = 0
+        for command in options.commands:
+            if command not in lowered:
+                continue
+            for at in find_all(command, lowered):
+                if at < done or (at and not _BEFORE_COMMAND.match(text, at - 1)):
+                    continue
+                line = _LINE_OF_COMMAND.match(text, at)
+                done = line.end() if line else at
+                for found in value.finditer(text, at, done):
+                    if COVER not in found["v"] and _is_kind(options.kind, found["v"], is_secret):
+                        yield found.span("v")
+            done = 0
 
 
 def _at_keyword(pattern: KeywordPattern, word: str, text: str, lowered: str, is_secret: SecretTest) -> Iterator[Span]:

@@ -42,7 +42,7 @@ _OTHER_KEYS = frozenset(
     "surrogate lookup map dict json idempotency dedup dedupe routing message group translation i18n locale shortcut "
     "hot arrow enter react query state bucket blob file image img asset manifest chunk module registry config setting "
     "option menu nav tab column field label title order compare cursor page prev start last first max min host known "
-    "authorized fingerprint jwk gpg pgp verify verification trust the a this each every by".split()
+    "authorized fingerprint jwk gpg pgp verify verification trust the a this each every by from with for using of in to and or your my no is ed rsa ecdsa dsa".split()
 )
 """The same, where it is none."""
 _SECRETS = (
@@ -58,9 +58,8 @@ _SECRETS = (
     "privatekeyid",
     *(f"{word}key" for word in _KEY_QUALIFIERS.split()),
 )
-_PASSWORD_WORDS = frozenset(("pass", "pw", "psk"))
 _SECRET_WORDS = frozenset(
-    "pat sig signature salt pepper seed mnemonic jwt auth creds pkey apikey private unseal fernet pw".split()
+    "pat salt pepper seed mnemonic jwt auth creds pkey apikey private unseal fernet".split()
 )
 """Words that count only as whole words, because other words end like them."""
 _SESSION = re.compile(
@@ -103,7 +102,7 @@ def _kind_of_words(words: list[str]) -> Kind:
     last, joined = words[-1], "".join(words[-4:])
     if "hashed" in words:
         return ""
-    if joined.endswith(_PASSWORDS) or last in _PASSWORD_WORDS or (last.endswith("pass") and last not in _NOT_PASS):
+    if joined.endswith(_PASSWORDS) or (last.endswith(("pass", "pw", "psk")) and last not in _NOT_PASS):
         return "password"
     if joined.endswith(_SECRETS) or last in _SECRET_WORDS:
         return "secret"
@@ -138,7 +137,7 @@ _AFTER = (
     rf"|{QUOTE}\)?[ \t]{{0,4}},[ \t]{{0,4}}{QUOTE}{_quoted('pair', 6)}{QUOTE}(?![ \t]?:)"  # define('PASSWORD', '…')
     rf"|\([ \t]?N?{QUOTE}{_quoted('call', 6)}{QUOTE}"  # setPassword("…")
     rf"|{QUOTE}[^<>\n]{{0,80}}?\bvalue={QUOTE}{_quoted('value')}{QUOTE}"  # name="password" value="…"
-    rf"|(?:[ \t]{{0,4}}:[ \t]{{0,4}}[&\w.\[\]|?]{{1,40}})?[ \t]{{0,8}}=[ \t]{{0,4}}[@$A-Za-z]{{0,2}}"
+    rf"|(?:[ \t]{{0,4}}:[ \t]{{0,4}}[&\w.\[\]|?]{{1,40}})?[ \t]{{0,8}}=[ \t]{{0,4}}[@$&A-Za-z]{{0,2}}[\[({{]{{0,2}}"
     rf"{QUOTE}{_quoted('typed')}{QUOTE}"  # password: &str = "…"
     rf"|{QUOTE}?[ \t]{{1,8}}(?:\.[ \t])?N?{QUOTE}{_quoted('text')}{QUOTE}"  # #define PASSWORD "…"
     rf"|(?:[ \t][^\n.!?:;=<>\"`(){{}}]{{1,60}}?)?[ \t]{{1,4}}{_IS}[ :]{{1,3}}"
@@ -147,7 +146,8 @@ _AFTER = (
     rf"|{QUOTE}[ \t]{{0,4}}\{{[^{{}}]{{0,200}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,4}}"
     rf"{QUOTE}{_quoted('default')}"  # variable "password" {{ default = "…" }}
     rf"|[ \t]{{0,4}}(?:->|→|\||—|–)[ \t]{{0,4}}{QUOTE}?(?P<arrow>{BARE}{{6,200}})"  # password -> …, | password | … |
-    rf"|(?:{QUOTE})?,?\s{{0,30}}(?:{QUOTE})?\w{{0,20}}value(?:{QUOTE})?[ \t]{{0,8}}[:=][ \t]{{0,8}}"
+    rf"|(?:(?:{QUOTE})?,?\s{{0,30}}{QUOTE}(?:type|ephemeral|scope|secure|secret){QUOTE}[ ]?:[ ]?{QUOTE}?\w{{1,20}}){{0,2}}"
+    rf"(?:{QUOTE})?,?\s{{0,30}}(?:{QUOTE})?\w{{0,20}}value(?:{QUOTE})?[ \t]{{0,8}}[:=][ \t]{{0,8}}"
     rf"(?:{QUOTE}{_quoted('entry')}{QUOTE}|(?P<bare_entry>{BARE}{{6,200}}))"  # name: password, value: …
     rf"|\"\s{{2,6}}(?P<part>{BARE}{{6,200}})"  # a part of a form: name="password", an empty line, …
     rf"|{EOL}V[ ]\d{{1,3}}{EOL}(?P<counted>[^\s\\]{{4,200}})"  # Subversion: K 8, password, V 12, …
@@ -194,7 +194,7 @@ _SAID_BEFORE = (
 )
 """A value that precedes its name in a sentence: `use … as the root password`."""
 
-_STEMS = ("pass pwd pw psk kennwort secret token cred key salt pepper seed mnemonic sess _pat .sid \"sid 'sid").split()
+_STEMS = ("pass pwd pw psk kennwort secret token cred key private unseal fernet salt pepper seed mnemonic sess _pat .sid \"sid 'sid").split()
 """What every name has in it that `kind_of_label` knows; with a sign before it where other words have it, too."""
 _NAME_REST = re.compile(r"(?:[_-]?[A-Za-z0-9]){0,24}+(?!_?[A-Za-z0-9])")
 
@@ -246,6 +246,11 @@ class _Label(NamedTuple):
         return self.begin > 0 and self.text[self.begin - 1].isalpha() and self.text[self.begin].islower()
 
     @property
+    def goes_on(self) -> bool:
+        """Whether the name goes on behind its known part, as in the classes of style sheets."""
+        return self.text[self.end : self.end + 1] in ("_", "-")
+
+    @property
     def may_be_column(self) -> bool:
         """Whether the name stands as the name of a column does."""
         return may_be_column(self.text, self.begin, self.end)
@@ -266,6 +271,8 @@ def _after(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
     if notation in ("prose", "wide"):
         end = begin + len(text[begin:end].rstrip(".!?:"))
     value = text[begin:end]
+    if label.kind == "key" and notation in _WEAK:
+        return
     if _is_secret_of(label.kind, value, is_secret) and _may_follow(label, notation, value, end):
         yield begin, end
 
@@ -274,7 +281,7 @@ _NEAR = 60
 """Characters behind a label, in its line and the next one, in which a generated value is taken for its value."""
 _VALUE_NEAR = re.compile(r"(?<![^\s\"'`=:(>])[^\s\"'`=:,;()<>{}\[\]\\]{8,200}(?![^\s\"'`;,)<])")
 _NO_VALUE = re.compile(
-    r"(?:0x)?[0-9a-fA-F-]+|.*/.*|.*\$[\w{(].*|[^@]+@[\w-]+\.[\w.-]+|[\w-]+(?:\.[\w-]+)+|.*%[A-Za-z(].*", re.DOTALL
+    r"(?:0x)?[0-9a-fA-F.-]+|.*/.*|.*\$[\w{(].*|[^@]+@[\w-]+\.[\w.-]+|[\w-]+(?:\.[\w-]+)+|.*%[A-Za-z(].*", re.DOTALL
 )
 """Hashes, ids, paths, addresses and names with a dot, which stand beside words of secrets without being any."""
 _OTHER_NAME = re.compile(r"[,{};&][\s\"'{]*[\w.-]{1,40}[\"']?[ \t]*[:=]")
@@ -286,7 +293,7 @@ def _near(label: _Label, limit: int) -> Iterator[Span]:
 
     limit: where the next label begins, whose value is looked for behind it.
     """
-    if label.kind in ("pin", "key") or (label.kind == "secret" and label.is_glued):
+    if label.kind in ("pin", "key") or label.goes_on or (label.kind == "secret" and label.is_glued):
         return
     for found in _VALUE_NEAR.finditer(label.text, label.end, min(label.end + _NEAR + 40, limit)):
         value = found[0]

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -141,10 +142,27 @@ def find_known_forms(text: str, lowered: str) -> list[Span]:
     for rule in secret_rules():
         spans += [rule.span(found) for found in rule.matches_at_keywords(text, lowered) if rule.is_random_enough(found)]
     for word in _LONG_RUN.finditer(text):
+        if word.end() - word.start() in (51, 52) and word[0][0] in "5KL" and _has_base58_check(word[0]):
+            spans.append(word.span())
         found = _LABELLED.match(text, *word.span())
         if found and _is_labelled_key(found["label"], found["rest"]):
             spans.append(found.span())
     return spans
+
+
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+
+def _has_base58_check(run: str) -> bool:
+    """Whether the last four bytes are the checksum of the others, as in the wallet import format of Bitcoin."""
+    number = 0
+    for letter in run:
+        digit = _BASE58.find(letter)
+        if digit < 0:
+            return False
+        number = number * 58 + digit
+    content = number.to_bytes(39, "big").lstrip(b"\0")
+    return sha256(sha256(content[:-4]).digest()).digest()[:4] == content[-4:]
 
 
 def begins_key(text: str, at: int) -> bool:
