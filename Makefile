@@ -23,7 +23,7 @@ SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
 ADAPTERS ?= google-adk langchain strands claude-agent-sdk openai-agents pydantic-ai
 .PHONY: test-adapters bench-adapters
-.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search growth mutants fuzz test-long faults test-all test-litellm install-sizes prices docs site dist clean
+.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search growth gaps mutants fuzz test-long faults test-all test-litellm install-sizes prices docs site dist clean
 .DELETE_ON_ERROR:
 # pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -122,6 +122,9 @@ test-long: $(VENV)/.ready system ## the tests that take longer: two more engines
 
 growth: $(VENV)/.ready ## time for inputs from 100 kB to 2 MB, for every pattern and all that reads foreign text; 20 minutes
 	@$(BIN)/python -m tests.growth $(ARGS)
+
+gaps: $(VENV)/.ready ## for how long a stream keeps the event loop from everything else, by body and path; 10 minutes
+	@$(BIN)/python -m tests.growth.gaps $(ARGS)
 
 mutants: $(VENV)/.ready $(VENV)-mutants/.ready ## small changes of the decision that tests/decision does not notice; half an hour on two idle cores
 	@$(VENV)-mutants/bin/python tests/mutants.py $(ARGS)

@@ -212,6 +212,11 @@ class ArgumentsBuffer:
                     return at
 
 
+def has_lone_half(text: str) -> bool:
+    """Whether an escape in JSON text is half a surrogate pair without the other (RFC 8259, section 8.2)."""
+    return any(found[1] and _ALONE.search(found[0]) for found in _ESCAPES.finditer(text))
+
+
 def with_whole_escapes(text: str) -> str:
     """Return JSON text with U+FFFD for each escape of half a surrogate pair (RFC 8259, section 8.2)."""
     if "\\ud" not in text and "\\uD" not in text:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..decision.call_arguments import with_whole_escapes
+from ..decision.call_arguments import has_lone_half, with_whole_escapes
 
 S = TypeVar("S", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode
@@ -73,7 +73,11 @@ def _whole(value: Any) -> Any:
 
 def is_encodable(data: bytes) -> bool:
     """Return whether JSON text is UTF-8, and no escape in it is half a surrogate pair."""
-    return encodable(data) is data
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return False
+    return _find_candidate(data) is None or not has_lone_half(text)
 
 
 def encodable(data: bytes) -> bytes:
