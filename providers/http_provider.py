@@ -334,14 +334,15 @@ class HTTPProvider(ABC):
                     for chunk in parser.read_whole(await self._rest(response, watchdog, block)):
                         yield chunk
                     return
-                for part in parts_of(block):
+                is_large = len(block) > PART
+                for part in parts_of(block) if is_large else (block,):
                     for number, chunk in enumerate(parser.feed(part), 1):
                         if type(chunk) is not UsageReport:
                             watchdog.content_received()
                         yield chunk
                         if number % MOST_AT_ONCE == 0:
                             await anyio.sleep(0)
-                    if len(part) == PART:
+                    if is_large:
                         await anyio.sleep(0)
                 if parser.done:
                     break
@@ -386,7 +387,7 @@ class HTTPProvider(ABC):
 
 def parts_of(block: bytes) -> Sequence[bytes]:
     """Return a block in parts of at most `PART` bytes."""
-    return (block,) if len(block) <= PART else [block[at : at + PART] for at in range(0, len(block), PART)]
+    return [block[at : at + PART] for at in range(0, len(block), PART)]
 
 
 def _check_url(api_base: str, path: str) -> None:

@@ -261,8 +261,9 @@ class FollowedExchange:
     def _follow(self, block: bytes, *, whole_events: bool) -> list[bytes]:
         passed, taken = [], 0
         for event, place in (*self._events.feed(block), (b"", len(block))):
-            self._take(block[taken:place])
-            taken = place
+            if taken < place:
+                self._take(block[taken:place])
+                taken = place
             if event and not (self._ended or self.withholds):
                 self._end.see(event)
             if whole_events and not self.withholds:
@@ -274,7 +275,7 @@ class FollowedExchange:
 
     def _take(self, part: bytes) -> None:
         """Follow a part of a stream, which ends where an event or a block ends."""
-        if part and not self._ended:
+        if not self._ended:
             self._hear(lambda: self._parser.feed(part), cuts=self._cuts)
 
     def _hear(self, read: Callable[[], list[AnyChunk]], *, cuts: bool) -> None:

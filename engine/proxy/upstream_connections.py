@@ -94,10 +94,12 @@ class UpstreamConnections:
 async def blocks_of(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """The blocks of a body as they come; large ones in parts, between which other requests have their turn."""
     async for block in content.iter_any():
+        if len(block) <= PART:
+            yield block
+            continue
         for part in parts_of(block):
             yield part
-            if len(part) == PART:
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
 
 def failure_text(error: aiohttp.ClientError) -> str:
