@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from msgspec.structs import replace
 
-from .errors import WrongUse
+from .errors import WrongUse, did_you_mean
 from .limits import Limits, SessionLimits, require_at_least
 from .messages import Name, Text
 from .repetition import LONGEST_CYCLE, CompareBy
@@ -495,6 +495,13 @@ POLICIES: dict[str, Policy] = {
 }
 """The shipped policies, by name. With `chat` a plain text ends the run, and no completion tool is offered; with `agent`
 a text or an accepted completion ends it; with `strict` only an accepted completion does."""
+
+
+def shipped_policy(name: str) -> Policy:
+    """Return the shipped policy of this name. Raises WrongUse for another name."""
+    if name not in POLICIES:
+        raise WrongUse(f"unknown policy {name!r}{did_you_mean(name, POLICIES)}: use one of {', '.join(POLICIES)}")
+    return POLICIES[name]
 
 
 NEWER_GUARDS = frozenset({"stagnation", "no_progress"})

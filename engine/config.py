@@ -14,6 +14,7 @@ from .budget import Budget
 from .decision import Event, Facts, Message, Outcome, Policy, Price, SystemMessage, WrongUse
 from .decision import decide as built_in_decide
 from .decision.events import RunFinished
+from .decision.policy import shipped_policy
 from .dependencies import check_factory
 from .evaluation import Evaluator
 from .event_bus import DEFAULT_CAPACITY, Lagged
@@ -103,7 +104,7 @@ class RunConfig:
         *,
         tools: Sequence[Tool],
         presets: Sequence[Tool],
-        policy: Policy,
+        policy: Policy | str,
         system: str | SystemPrompt | None,
         prices: Prices | None,
         budget: Budget | None,
@@ -117,6 +118,8 @@ class RunConfig:
     ) -> RunConfig:
         """The configuration from the arguments of `Engine`. Raises WrongUse."""
         check_provider(provider)
+        if isinstance(policy, str):
+            policy = shipped_policy(policy)
         check_policy(policy)
         check_system(system)
         check_prices(prices)

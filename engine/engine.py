@@ -44,7 +44,7 @@ class Engine(Generic[DepsT, OutputT]):
 
     provider: where responses come from.
     tools: what the model may call. `presets` are added to them, except completion tools if `tools` has one.
-    policy: when a run goes on, pauses and stops.
+    policy: when a run goes on, pauses and stops; a `Policy`, or the name of a shipped one (`POLICIES`).
     output: the type of `Outcome.output`: a pydantic model, a dataclass, a TypedDict, a msgspec Struct, or a list or a
         union of such. A completion tool with its schema then takes the place of the preset ones, and no text ends a
         run; see `tools/output.py`. None or `str`: the output is the answer's text.
@@ -73,7 +73,7 @@ class Engine(Generic[DepsT, OutputT]):
         presets: Sequence[Tool] = (finish_task,),
         output: type[OutputT] | UnionType | None = None,
         deps: DepsFactory[DepsT] | None = None,
-        policy: Policy = Policy(),  # noqa: B008  frozen
+        policy: Policy | str = Policy(),  # noqa: B008  frozen
         system: str | SystemPrompt | None = None,
         prices: Prices | None = None,
         budget: Budget | None = None,

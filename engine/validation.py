@@ -168,9 +168,7 @@ def check_policy(policy: Any) -> None:
     """A policy must be a `Policy`."""
     if not isinstance(policy, Policy):
         hint = ""
-        if isinstance(policy, str):
-            hint = f"; a shipped one is POLICIES[{policy!r}]"
-        elif isinstance(policy, Mapping):
+        if isinstance(policy, Mapping):
             hint = ": write policy_from({...}), or Policy(...)"
         elif policy is Policy:
             hint = " but the class itself: write Policy()"

@@ -25,7 +25,6 @@ from .._version import __version__
 from ..analysis.foreign_loops import ends_without_calls, without_shipped_limit
 from ..analysis.policy_simulation import PolicySimulation
 from ..decision import (
-    POLICIES,
     AnyChunk,
     AssistantMessage,
     Decision,
@@ -54,10 +53,11 @@ from ..decision import events as ev
 from ..decision.cost import Price, with_cost
 from ..decision.decide import applies_before_first_step, go_on_in_round, needs_closing_step
 from ..decision.decisions import FOLLOWED
-from ..decision.errors import did_you_mean, error_text
+from ..decision.errors import error_text
 from ..decision.facts import add_usage, usage_of
 from ..decision.limit_usage import extension
 from ..decision.outcome import STATUS_OF
+from ..decision.policy import shipped_policy
 from ..decision.run_origin import FOLLOW_PREFIX
 from ..decision.transcript import UNANSWERED
 from ..event_log import Log
@@ -658,11 +658,7 @@ def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool =
     which it does only at a limit.
     """
     if isinstance(policy, str):
-        if policy not in POLICIES:
-            raise WrongUse(
-                f"unknown policy {policy!r}{did_you_mean(policy, POLICIES)}: use one of {', '.join(POLICIES)}"
-            )
-        policy = POLICIES[policy]
+        policy = shipped_policy(policy)
     return _followed(_SamePolicy(policy), speaks, closes)
 
 

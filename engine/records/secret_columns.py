@@ -26,7 +26,9 @@ _CELLS = {
     sign: re.compile(rf"[ ]*+(?:\"(?:[^\"\n]|\"\")*+\"[ ]*+(?={re.escape(sign)}|\Z)|[^{re.escape(sign)}]*+)")
     for sign in _SIGNS
 }
-_SPACED_HEADER = re.compile(r"[ ]{0,20}[\w.#/()-]{1,40}(?: [\w.#/()-]{1,40}){0,2}(?:[ ]{2,80}[\w.#/()-]{1,40}(?: [\w.#/()-]{1,40}){0,2}){1,30}\s*")
+_SPACED_HEADER = re.compile(
+    r"[ ]{0,20}[\w.#/()-]{1,40}(?: [\w.#/()-]{1,40}){0,2}(?:[ ]{2,80}[\w.#/()-]{1,40}(?: [\w.#/()-]{1,40}){0,2}){1,30}\s*"
+)
 _NAME = re.compile(r"[^\W\d][\w .#/()-]{0,60}\Z")
 """The name of a column."""
 _BEFORE_NAME = re.compile(r"(?:\A|[,;|\t(\n]|[ ]{2})[ ]{0,8}[\"'`\[]?[\w. -]{0,40}\Z")
@@ -117,7 +119,10 @@ def _cells_in_table(text: str, first: int, names: Sequence[ColumnName]) -> Itera
 
 def _cells_below(text: str, first: int, last: int, names: Sequence[ColumnName]) -> Iterator[tuple[Span, str]]:
     """The words below names in lines whose columns are told by spaces only, up to an empty line."""
-    columns = [(text.rfind("  ", first, name.begin) + 2 if "  " in text[first : name.begin] else first, name.kind) for name in names]
+    columns = [
+        (text.rfind("  ", first, name.begin) + 2 if "  " in text[first : name.begin] else first, name.kind)
+        for name in names
+    ]
     while last < len(text):
         begin, last = last + 1, _line_end(text, last + 1)
         line = text[begin:last]

@@ -58,9 +58,7 @@ _SECRETS = (
     "privatekeyid",
     *(f"{word}key" for word in _KEY_QUALIFIERS.split()),
 )
-_SECRET_WORDS = frozenset(
-    "pat salt pepper seed mnemonic jwt auth creds pkey apikey private unseal fernet".split()
-)
+_SECRET_WORDS = frozenset("pat salt pepper seed mnemonic jwt auth creds pkey apikey private unseal fernet".split())
 """Words that count only as whole words, because other words end like them."""
 _SESSION = re.compile(
     r".*sess(?:ion)?(?:id)?(?<!assess)(?<!obsess)|(?:php|j|asp)?.*sessionid|.*(?<!in)(?<!re)(?<!pre)(?<!be)(?<!a)sid"
@@ -194,7 +192,9 @@ _SAID_BEFORE = (
 )
 """A value that precedes its name in a sentence: `use … as the root password`."""
 
-_STEMS = ("pass pwd pw psk kennwort secret token cred key private unseal fernet salt pepper seed mnemonic sess _pat .sid \"sid 'sid").split()
+_STEMS = (
+    "pass pwd pw psk kennwort secret token cred key private unseal fernet salt pepper seed mnemonic sess _pat .sid \"sid 'sid"
+).split()
 """What every name has in it that `kind_of_label` knows; with a sign before it where other words have it, too."""
 _NAME_REST = re.compile(r"(?:[_-]?[A-Za-z0-9]){0,24}+(?!_?[A-Za-z0-9])")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from endstop import Engine, Hooks, read_record
-from endstop.decision import GUARDS, Policy, Rule, WrongUse
+from endstop.decision import GUARDS, POLICIES, Policy, Rule, WrongUse
 from endstop.decision import events as ev
 from endstop.evaluation import Evaluation
 from endstop.hooks import ModelJudge
@@ -52,6 +52,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "rule 'odd' returned 'stop': return GoOn, Pause, Stop or None",
     ),
 }
+
+
+def test_a_policy_may_be_given_by_its_name() -> None:
+    assert Engine(Scripted([]), policy="strict").config.policy == POLICIES["strict"]
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -178,7 +178,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     # engine and policy
     "a name as provider": (lambda: Engine("openai/gpt-4o"), ("LiteLLM('openai/gpt-4o')",)),  # type: ignore[arg-type]
     "a class as provider": (lambda: Engine(Scripted), ("Scripted is a class", "Scripted(...)")),  # type: ignore
-    "a name as policy": (lambda: engine(policy="strict"), ("POLICIES['strict']",)),
+    "a misspelt name of a policy": (
+        lambda: engine(policy="strcit"),
+        ("'strcit'", "did you mean 'strict'", "chat, agent"),
+    ),
     "a mapping as policy": (lambda: engine(policy={"text": "final"}), ("policy_from(",)),
     "a mapping as limits": (lambda: Policy(limits={"steps": 3}), ("limits is", "Limits(...)")),  # type: ignore[arg-type]
     "a limit in quotes": (lambda: Limits(steps="3"), ("steps is '3'", "whole number")),  # type: ignore[arg-type]
