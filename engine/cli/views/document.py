@@ -67,7 +67,7 @@ class Column(Generic[Row]):
     """A narrow terminal leaves out columns in this order, from 1 on; those with 0 stay."""
     only: Place | None = None
     """Where the column is shown; None: everywhere."""
-    tone: Callable[[Row], Tone] | None = None
+    tone: Callable[[Row], Tone | None] = lambda row: None
     """The colour of its text in a row, in a terminal."""
 
 

@@ -35,6 +35,7 @@ STYLES: dict[Tone, str] = {
     "loop": "magenta",
     "quiet": "dim",
 }
+TEXT_STYLES: dict[Tone, str] = {**STYLES, "good": "bold green"}
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -201,8 +202,8 @@ def _drawn(column: Column[Any], row: Any, cell: object) -> RenderableType:
         return _DrawnBar(cell)
     text = str(cell)
     indent = len(text) - len(text.lstrip(" ")) if column.kind == "name" else 0
-    tone = column.tone(row) if column.tone is not None else None
-    return Text(" " * indent + _shown(column, text), style=STYLES[tone] if tone is not None else "")
+    tone = column.tone(row)
+    return Text(" " * indent + _shown(column, text), style=TEXT_STYLES[tone] if tone is not None else "")
 
 
 class _DrawnBar:

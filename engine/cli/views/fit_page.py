@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
 from ...analysis import charts
-from ...analysis.fit_report import FitReport, Rung, conditions, data_text, guarantee
+from ...analysis.fit_report import FitReport, Rung
 from ...analysis.guarantee import percent_of
 from ...analysis.statistics import Interval
-from .fit import HEAD, examples_of, meaning, row_of
+from .fit_document import fit_document
 from .html import render
 
 FILES_SHOWN = 100
@@ -20,29 +20,18 @@ MORE_RUNGS = 1
 
 def fit_page(report: FitReport) -> str:
     """Render the whole page."""
+    document = fit_document(report)
     return render(
         "fit.html.j2",
-        lead=guarantee(report),
+        lead=document.guarantee,
         report=report,
-        data=data_text(report),
-        conditions=list(conditions(report)),
+        document=document,
         saved=_savings(report),
         harmed=_false_stops(report),
         bound=percent_of(report.options.bound),
-        head=HEAD,
-        rows=list(_rows(report)),
-        meaning=meaning(report).split("\n"),
         settings=report.chosen.settings if report.chosen is not None else {},
-        examples=list(examples_of(report)),
         most_files=FILES_SHOWN,
     )
-
-
-def _rows(report: FitReport) -> Iterator[tuple[str, ...]]:
-    """Yield the rungs, numbered as in the charts."""
-    for number in range(len(report.rungs)):
-        changed, *cells = row_of(report, number)
-        yield f"{number + 1}. {changed}", *cells
 
 
 # ---- charts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import StringIO
 from time import monotonic
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
 from ...analysis.labels import LabelStatistics, unmatched_warning
-from ...analysis.sampling import BadRecord
 from ...decision import WrongUse
 from ...observers.progress import BarState, progress_bar
 from ...process.streams import StdStreams
@@ -29,8 +28,6 @@ WIDE = 120
 """Columns if stdout is not a terminal."""
 NARROWEST = 30
 """Columns; a terminal that says it has fewer breaks the lines itself."""
-BAD_SHOWN = 10
-"""How many bad files are listed."""
 _STDERR = 2
 _RATE_AFTER = 1.0
 """Seconds after which the rate and the time left are shown."""
@@ -55,20 +52,6 @@ def print_parts(std_streams: StdStreams, parts: Iterable[RenderableType]) -> Non
         console.print(part, soft_wrap=isinstance(part, Text) and bool(part.no_wrap))
     lines = text.getvalue().split("\n")
     std_streams.write_answer("\n".join(line if terminal else line.rstrip() for line in lines))
-
-
-def bad_files(what: str, files: Sequence[BadRecord]) -> Iterator[RenderableType]:
-    """Yield a heading with the number of files, then the first of them, each with its error."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    if not files:
-        return
-    yield Text(f"\n{counted(len(files), 'file')} {what}", style="red")
-    for file in files[:BAD_SHOWN]:
-        yield Padding(Text(one_line(f"{file.record}: {file.why}", 400)), (0, 0, 0, 2))
-    if len(files) > BAD_SHOWN:
-        yield Padding(Text(f"and {len(files) - BAD_SHOWN:,} more; --json lists them all", style="dim"), (0, 0, 0, 2))
 
 
 def labels_summary(labels: LabelStatistics | None) -> str:

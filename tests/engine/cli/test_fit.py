@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ...console import endstop
 from ..analysis.test_backtest import FREE, look, played
 from .pages import Parsed
+from .terminal import in_terminal
 
 ENDLESS = replace(FREE, limits=Limits(steps=200), repetition=Repetition(nudge_at=(), stop_at=None))
 """Lets a run go on that brings nothing new."""
@@ -176,6 +177,17 @@ async def test_wrong_use_is_exit_code_2_with_what_to_do(folder: Path, arguments:
     done = await endstop("fit", *arguments, cwd=folder)
     assert (done.code, done.out) == (2, "")
     assert words in done.err
+
+
+async def test_a_narrow_terminal_wraps_the_settings_and_cuts_no_figure(folder: Path) -> None:
+    given = (folder / "records", "--labels", folder / "labels.csv", *LOOSE[2:])
+    async with in_terminal("fit", *given, columns=60) as (terminal, process):
+        await terminal.shows("No file was written")
+        await process.wait()
+    table = terminal.text.partition("from cautious to eager")[2].partition("in a wider terminal")[0]
+    assert "stagnation.same_results" in table
+    assert "chosen" in table
+    assert "…" not in table
 
 
 async def test_the_same_task_many_times_over_is_one(tmp_path: Path) -> None:
