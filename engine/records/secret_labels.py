@@ -205,12 +205,17 @@ def find_labelled(text: str, lowered: str, is_secret: SecretTest) -> Iterator[Sp
     lowered: the text in lower case, of the same length. is_secret: says whether a value looks like a secret.
     """
     labels = _labels(text, lowered)
-    for label, limit in zip(labels, [*(after.begin for after in labels[1:]), len(text)], strict=False):
-        after = list(_after(label, is_secret))
-        yield from after or _near(label, limit)
+    begins = [label.begin for label in labels] + [len(text)] * _REACH
+    for number, label in enumerate(labels, 1):
+        after = list(_after(label, begins[number + _REACH - 1], is_secret))
+        yield from after or _near(label, begins[number])
         yield from _before(label, is_secret)
     columns = [ColumnName(label.begin, label.end, label.kind) for label in labels if label.may_be_column]
     yield from find_in_columns(text, columns, is_secret)
+
+
+_REACH = 3
+"""The value of a label begins and ends before the label that is so many labels behind it."""
 
 
 def _labels(text: str, lowered: str) -> list[_Label]:
@@ -222,7 +227,7 @@ def _labels(text: str, lowered: str) -> list[_Label]:
             rest = _NAME_REST.match(text, at)
             if rest is not None and rest.end() not in labels:
                 kind = kind_of_label(text[max(0, at - NAME_CHARS) : rest.end()])
-                if kind:
+                if kind and kind != "key":
                     labels[rest.end()] = _Label(text, at, rest.end(), kind)
     return [labels[end] for end in sorted(labels)]
 
@@ -261,9 +266,9 @@ class _Label(NamedTuple):
         return "_" in self.text[max(0, self.begin - 1) : self.end] or self.text[self.begin : self.end].isupper()
 
 
-def _after(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
+def _after(label: _Label, limit: int, is_secret: SecretTest) -> Iterator[Span]:
     text = label.text
-    found = compiled(_AFTER, ignore_case=True).match(text, label.end)
+    found = compiled(_AFTER, ignore_case=True).match(text, label.end, limit)
     notation = found.lastgroup if found else None
     if found is None or notation is None or COVER in found[0]:
         return
@@ -271,8 +276,6 @@ def _after(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
     if notation in ("prose", "wide"):
         end = begin + len(text[begin:end].rstrip(".!?:"))
     value = text[begin:end]
-    if label.kind == "key" and notation in _WEAK:
-        return
     if _is_secret_of(label.kind, value, is_secret) and _may_follow(label, notation, value, end):
         yield begin, end
 
@@ -293,7 +296,7 @@ def _near(label: _Label, limit: int) -> Iterator[Span]:
 
     limit: where the next label begins, whose value is looked for behind it.
     """
-    if label.kind in ("pin", "key") or label.goes_on or (label.kind == "secret" and label.is_glued):
+    if label.kind == "pin" or label.goes_on or (label.kind == "secret" and label.is_glued):
         return
     for found in _VALUE_NEAR.finditer(label.text, label.end, min(label.end + _NEAR + 40, limit)):
         value = found[0]
