@@ -22,7 +22,7 @@ from ..decision import Event, WrongUse
 from ..formats import export_atif as to_atif
 from ..formats import export_openai as to_openai
 from ..formats import export_otlp as to_otlp
-from ..formats.export_losses import EXPORT_LOSSES
+from ..formats.exports import EXPORT_LOSSES
 from ..formats.imported_session import ImportedSession, ImportedVerdict, ImportOptions, describe_losses
 from ..formats.importer import ImportedRecord, Importer, RecordFolder, RecordNames, total_losses
 from ..formats.parallel_import import ImportPlan, import_files

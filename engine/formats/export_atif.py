@@ -16,8 +16,7 @@ import msgspec
 from ..decision import AssistantMessage, Event, Image, Message, Outcome, ToolCall, ToolResult, Usage, UserMessage
 from ..decision import events as ev
 from ..providers.openai_format import encode_tools
-from .export_losses import count_losses
-from .exported_messages import exported_messages
+from .exports import count_losses, exported_messages
 from .parsing import format_time, parse_time
 
 VERSION = "ATIF-v1.7"

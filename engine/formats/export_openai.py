@@ -14,8 +14,7 @@ from typing import Any
 from ..decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, UserMessage
 from ..decision import events as ev
 from ..providers.openai_format import encode_message, encode_pictures, encode_tools
-from .export_losses import EXPORT_LOSSES, count_losses
-from .exported_messages import exported_messages
+from .exports import EXPORT_LOSSES, count_losses, exported_messages
 
 _LOSS_KINDS = EXPORT_LOSSES.keys() - {"arguments"}
 

@@ -20,7 +20,7 @@ from .._version import __version__
 from ..decision import Event, ToolCall, ToolKind, Transcript, UserMessage
 from ..decision import events as ev
 from ..decision.finish_words import parse_finish_reason
-from .export_losses import count_losses
+from .exports import count_losses
 from .genai_attributes import (
     FAILED_ATTEMPT,
     SCHEMA_URL,

@@ -36,7 +36,6 @@ from . import (
     openai,
     openai_agents,
     opencode,
-    opencode_store,
     openhands,
     openhands_sdk,
     otlp_spans,
@@ -120,9 +119,7 @@ FORMATS: dict[str, Format] = {
         ),
         Format("kimi-cli", kimi_cli.sessions, kimi_cli.matches, "sessions of Kimi CLI", kimi_cli.is_line),
         Format("cursor", cursor.sessions, cursor.matches, "conversations of Cursor", cursor.is_line, cursor.read_store),
-        Format(
-            "opencode", opencode.sessions, opencode.matches, "sessions of OpenCode", store=opencode_store.read_store
-        ),
+        Format("opencode", opencode.sessions, opencode.matches, "sessions of OpenCode", store=opencode.read_store),
         Format("pi", pi.sessions, pi.matches, "sessions of pi", pi.is_line),
         Format("codex", codex.sessions, codex.matches, "rollouts of Codex", codex.is_line),
         Format(

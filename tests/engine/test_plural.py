@@ -6,7 +6,7 @@ import re
 
 import pytest
 from endstop._plural import counted, inflected
-from endstop.formats.export_losses import EXPORT_LOSSES
+from endstop.formats.exports import EXPORT_LOSSES
 from endstop.formats.imported_session import LOSS_GROUPS, LOSSES
 
 

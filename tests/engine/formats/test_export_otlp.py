@@ -11,8 +11,7 @@ from endstop import read_record
 from endstop.decision import Event, Outcome, ToolResult
 from endstop.decision import events as ev
 from endstop.formats import export_otlp as to_otlp
-from endstop.formats.export_losses import EXPORT_LOSSES
-from endstop.formats.exported_messages import exported_messages
+from endstop.formats.exports import EXPORT_LOSSES, exported_messages
 from endstop.formats.genai_attributes import SCHEMA_URL
 
 from .heard import answer, call, hear, says, user

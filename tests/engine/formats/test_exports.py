@@ -12,7 +12,7 @@ from endstop import Engine, read_record, tool
 from endstop.decision import Event
 from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
-from endstop.formats.export_losses import EXPORT_LOSSES
+from endstop.formats.exports import EXPORT_LOSSES
 from endstop.providers import Scripted
 from endstop.providers import call as call_for
 

@@ -1,11 +1,15 @@
-"""Losses of an export: what it leaves out, counted by kind, so that nobody takes an export for the whole record."""
+"""What exports share: the messages of a session, and what an export leaves out, counted by kind.
+
+The messages are what the model read and wrote, without any compaction. The losses are counted so that nobody takes an
+export for the whole record.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from ..decision import AssistantMessage
+from ..decision import AssistantMessage, Event, Message, ToolResult, Transcript
 from ..decision import events as ev
 
 EXPORT_LOSSES: dict[str, str] = {
@@ -69,3 +73,27 @@ def _message_losses(message: AssistantMessage) -> Iterator[str]:
             yield "signature"
     if message.reasoning and not (message.text.strip() or message.calls):
         yield "reasoning"
+
+
+# ---- the messages
+
+
+def exported_messages(events: Sequence[Event]) -> list[Message]:
+    """Return the messages of all runs of a session, with the results of the step that has a question still open."""
+    transcript = Transcript()
+    answered: dict[str, ToolResult] = {}
+    for event in events:
+        if isinstance(event, ev.ToolCallResult):
+            answered[event.call_id] = ToolResult(event.call_id, event.name, event.content, event.status, event.images)
+        if not isinstance(event, ev.ContextCompacted):
+            transcript.feed(event)
+    return [*transcript.messages, *_results_beside_question(transcript, answered)]
+
+
+def _results_beside_question(transcript: Transcript, answered: dict[str, ToolResult]) -> list[Message]:
+    """Return the results of a last response with an open question: the transcript holds them back until the answer."""
+    if not transcript.open_calls:
+        return []
+    response = transcript.messages[-1]
+    assert isinstance(response, AssistantMessage)
+    return [answered[call.id] for call in response.calls if call.id in answered]
