@@ -30,7 +30,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a judge that is none": ({"judge": True}, "judge: True is not a function"),
     "a text rule that is none": ({"text_rule": "x"}, "text_rule: 'x' is not a function"),
     "no provider": ({"provider": None}, "provider: None has no method `stream`"),
-    "a policy's name": ({"policy": "strict"}, r"POLICIES\['strict'\]"),
+    "a misspelt policy's name": ({"policy": "strikt"}, "unknown policy 'strikt' .did you mean 'strict'"),
     "no policy": ({"policy": None}, "policy: None is not a Policy"),
     "a tool choice": ({"tool_choice": "must"}, "tool_choice is 'must': use one of auto, required, none"),
     "required tools, and none": ({"tool_choice": "required", "presets": ()}, "no tools are offered"),
