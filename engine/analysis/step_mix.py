@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import fsum
 
 from msgspec import Struct
 
@@ -62,7 +63,7 @@ def compare_mix(
     distance, differences = None, {}
     if fitted_on and here:
         found = {kind: here.get(kind, 0.0) - fitted_on.get(kind, 0.0) for kind in {**here, **fitted_on}}
-        distance = sum(map(abs, found.values())) / 2
+        distance = fsum(map(abs, found.values())) / 2
         largest = sorted(found.items(), key=lambda item: (-abs(item[1]), item[0]))
         differences = {kind: round(share, 4) for kind, share in largest if share}
     return MixComparison(

@@ -29,6 +29,14 @@ def test_a_distance_is_a_share_and_zero_for_the_same_mix(there: dict[str, int], 
         assert found.distance == pytest.approx(1, abs=0.001)
 
 
+@given(st.permutations([f"kind {number}" for number in range(9)]))
+def test_a_distance_is_the_same_in_whatever_order_the_kinds_come(kinds: list[str]) -> None:
+    there = {kind: int(kind[-1]) ** 3 / 1296 for kind in kinds}
+    found = compare_mix("mine", "", there, {"kind 1": 7, "kind 5": 4}, 30)
+    again = compare_mix("mine", "", dict(sorted(there.items())), {"kind 5": 4, "kind 1": 7}, 30)
+    assert found == again
+
+
 @pytest.mark.parametrize(
     ("fitted_on", "sessions", "holds"),
     [
