@@ -98,8 +98,9 @@ def messages_in(format: Any, messages: Sequence[Message]) -> list[Any]:
 
 def _read_forms(given: Sequence[Any]) -> list[tuple[int, Message]]:
     """Read messages in OpenAI's or Anthropic's form, as `endstop import` does. Return each with its place."""
-    from .formats.imported_session import ImportedSession, SessionBuilder
+    from .formats.imported_session import ImportedSession
     from .formats.openai import add_message
+    from .formats.session_builder import SessionBuilder
 
     builder = SessionBuilder(ImportedSession())
     placed: list[tuple[int, Message]] = []

@@ -93,6 +93,7 @@ FORMATS = "endstop.formats"
 LATE = {
     (HISTORY, f"{FORMATS}.openai"): "the formats take 25 ms, and only a history in another form needs them",
     (HISTORY, f"{FORMATS}.imported_session"): "the same",
+    (HISTORY, f"{FORMATS}.session_builder"): "the same",
     (HISTORY, f"{FORMATS}.export_openai"): "the same, and only messages in another form need them",
     (HISTORY, f"{FORMATS}.export_anthropic"): "the same",
     ("providers/http_provider.py", "endstop.providers.http_connections"): "imports aiohttp",

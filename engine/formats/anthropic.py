@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .content_blocks import count_dropped_parts, parse_content
-from .imported_session import ImportedSession, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, Unreadable
 from .openai import add_failure, add_user_message, find_messages, is_message_list, read_metadata
 from .parsing import TIME_FIELDS, as_dict, as_list, as_text, describe_failure, message_time, parse_usage
+from .session_builder import SessionBuilder
 
 _BLOCK_TYPES = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"})
 _SESSION_FIELDS = frozenset({"system", "type", "role", "content", "stop_reason", "stop_sequence"})

@@ -20,17 +20,10 @@ from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from ..decision.outcome import STATUS_OF, Status
 from .content_blocks import MessageContent, parse_content
-from .imported_session import (
-    ImportedEnding,
-    ImportedSession,
-    ImportedVerdict,
-    Origin,
-    RawCall,
-    SessionBuilder,
-    Unreadable,
-)
+from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, Origin, RawCall, Unreadable
 from .openai import parse_tools
 from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
+from .session_builder import SessionBuilder
 
 _VERSION = re.compile(r"ATIF-v1\.(\d+)\Z")
 _LATEST = 7

@@ -17,9 +17,10 @@ from ..decision import UserMessage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
-from .imported_session import ImportedSession, Origin, SessionBuilder, Unreadable, is_nudge
+from .imported_session import ImportedSession, Origin, Unreadable, is_nudge
 from .line_tree import leave_out_rewound
 from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+from .session_builder import SessionBuilder
 
 SYNTHETIC_MODEL = "<synthetic>"
 """Model name of messages that Claude Code writes itself: errors, and placeholders for a response."""

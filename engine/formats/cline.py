@@ -24,8 +24,9 @@ from ..providers.chat_stream import ChatStream, parse_whole_reply
 from ..providers.error_replies import parse_error_body
 from ..providers.event_stream import decode_loosely
 from ..providers.sse_decoder import SSEDecoder
-from .imported_session import ImportedSession, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, Unreadable
 from .parsing import as_dict, as_list, as_text, parse_cost, parse_time
+from .session_builder import SessionBuilder
 
 COMPLETION = "attempt_completion"
 _CHAT_PATH = "/chat/completions"

@@ -19,9 +19,10 @@ from ..decision import Usage, UserMessage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, parse_content, parse_reasoning
-from .imported_session import ImportedSession, RawCall, ResponseParts, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, RawCall, Unreadable
 from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
 from .response_items import RESULT_ITEMS, is_item, reasoning_block
+from .session_builder import ResponseParts, SessionBuilder
 
 _LINE_TYPES = frozenset(
     {"session_meta", "turn_context", "response_item", "compacted", "event_msg", "world_state",

@@ -13,8 +13,9 @@ from typing import Any
 from ..decision import Reasoning, Usage, UserMessage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
-from .imported_session import ImportedSession, ResponseParts, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, Unreadable
 from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+from .session_builder import ResponseParts, SessionBuilder
 
 _PREFIXES = ("session.", "user.", "assistant.", "tool.", "hook.", "system.", "subagent.", "skill.", "permission.")
 _MESSAGE_FIELDS = frozenset(

@@ -19,9 +19,10 @@ from ..decision import Reasoning, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import count_dropped_parts, parse_content
 from .file_values import FileValue, decode_json
-from .imported_session import ImportedSession, ResponseParts, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, Unreadable
 from .openai import add_user_message
 from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+from .session_builder import ResponseParts, SessionBuilder
 from .sqlite_files import is_database, open_database, table_names
 
 _TABLE, _OLDER_TABLE = "cursordiskkv", "itemtable"

@@ -14,8 +14,9 @@ from ..decision import Reasoning, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import count_dropped_parts
 from .gemini_content import parse_parts, parse_token_counts
-from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, RawCall, Unreadable
 from .parsing import as_dict, as_json, as_list, as_text, parse_time
+from .session_builder import SessionBuilder
 
 _SESSION_FIELDS = frozenset({"sessionId", "projectHash", "startTime", "lastUpdated", "messages", "kind"})
 _MESSAGE_FIELDS = frozenset({"id", "timestamp", "type", "content", "toolCalls", "thoughts", "tokens", "model"})

@@ -21,13 +21,13 @@ from .imported_session import (
     ImportedVerdict,
     Origin,
     RawCall,
-    SessionBuilder,
     Unreadable,
     with_responses,
 )
 from .openai import parse_tools
 from .packed_files import Allowance, member_names, unpack
 from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_time, parse_usage
+from .session_builder import SessionBuilder
 
 _VERSIONS = (1, 2, 3)
 _SUFFIX = ".eval"

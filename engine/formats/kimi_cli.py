@@ -13,9 +13,10 @@ from typing import Any
 from ..decision import Reasoning, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import count_dropped_parts, parse_content
-from .imported_session import ImportedSession, ResponseParts, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, Unreadable
 from .openai import add_message
 from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
+from .session_builder import ResponseParts, SessionBuilder
 
 _WIRE_PREFIXES = ("context.", "turn.", "llm.", "config.", "tools.", "permission.", "usage.", "full_compaction.",
                   "plan_mode.", "profile.", "plugin.", "runtime.", "token_counting.")  # fmt: skip

@@ -10,10 +10,11 @@ from typing import Any
 
 from ..decision import Usage, UserMessage
 from .content_blocks import MessageContent, count_dropped_parts, message_reasoning, parse_content
-from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, RawCall, Unreadable
 from .openai import parse_calls
 from .parsing import as_dict, as_json, as_list, as_text, first_text, message_time, parse_usage
 from .response_items import reasoning_block
+from .session_builder import SessionBuilder
 
 _TYPES = ("human", "ai", "tool", "system", "function", "developer", "chat", "remove")
 _LISTS = ("messages", "history", "chat_history")

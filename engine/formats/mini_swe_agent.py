@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from ..decision import AssistantMessage, Status, ToolCall, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import parse_content
-from .imported_session import ImportedEnding, ImportedSession, Origin, SessionBuilder, Unreadable
+from .imported_session import ImportedEnding, ImportedSession, Origin, Unreadable
 from .openai import add_message, read_verdict
 from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_time
 from .response_items import is_item, merge_items
+from .session_builder import SessionBuilder
 
 BASH = "bash"
 _FORMAT = "mini-swe-agent"

@@ -14,15 +14,7 @@ from typing import Any
 from ..decision import ToolSpec, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, message_reasoning, parse_content
-from .imported_session import (
-    ImportedEnding,
-    ImportedSession,
-    ImportedVerdict,
-    Origin,
-    RawCall,
-    SessionBuilder,
-    Unreadable,
-)
+from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, Origin, RawCall, Unreadable
 from .parsing import (
     TIME_FIELDS,
     as_dict,
@@ -37,6 +29,7 @@ from .parsing import (
     parse_usage,
 )
 from .response_items import is_item, merge_items
+from .session_builder import SessionBuilder
 
 MESSAGE_LIST_FIELDS = ("messages", "conversation", "history", "transcript", "traj", "input")
 """Fields that may hold the messages of a session, in the order in which they are tried."""

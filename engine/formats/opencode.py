@@ -23,8 +23,9 @@ from ..decision.messages import ResultStatus
 from ..decision.reported_usage import sum_of_counts
 from .content_blocks import parse_content
 from .file_values import FileValue, decode_json
-from .imported_session import ImportedSession, ResponseParts, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, Unreadable
 from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
+from .session_builder import ResponseParts, SessionBuilder
 from .sqlite_files import is_database, open_database, table_names
 
 _INFO_FIELDS = frozenset(

@@ -17,16 +17,10 @@ from ..decision import Image, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import message_reasoning, parse_content
 from .file_values import FileValue, decode_json
-from .imported_session import (
-    ImportedEnding,
-    ImportedSession,
-    ImportedVerdict,
-    SessionBuilder,
-    Unreadable,
-    without_repeated_lines,
-)
+from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, Unreadable, without_repeated_lines
 from .openai import parse_calls, parse_tools
 from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_time, parse_usage
+from .session_builder import SessionBuilder
 
 _SOURCES = ("agent", "user", "environment")
 _MACHINERY = frozenset(

@@ -17,18 +17,11 @@ from ..decision import AssistantMessage, Reasoning, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, parse_content, parse_reasoning
 from .file_values import FileValue
-from .imported_session import (
-    ImportedEnding,
-    ImportedSession,
-    Origin,
-    RawCall,
-    SessionBuilder,
-    Unreadable,
-    without_repeated_lines,
-)
+from .imported_session import ImportedEnding, ImportedSession, Origin, RawCall, Unreadable, without_repeated_lines
 from .openai import parse_calls, parse_tools
 from .openhands import read_event_folder
 from .parsing import as_dict, as_json, as_list, as_number, as_text, parse_time, parse_usage
+from .session_builder import SessionBuilder
 
 _RESULTS = ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation")
 _KINDS = frozenset(

@@ -22,18 +22,12 @@ from ..decision import AssistantMessage, UserMessage
 from ..decision.messages import ResultStatus
 from ..decision.outcome import STATUS_OF, Status
 from .genai_attributes import FAILED_ATTEMPT, REQUEST_SETTINGS
-from .imported_session import (
-    ImportedEnding,
-    ImportedSession,
-    ImportedVerdict,
-    RawCall,
-    SessionBuilder,
-    Unreadable,
-)
+from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, RawCall, Unreadable
 from .openai import add_message
 from .otlp_messages import ORIGIN, read_messages, read_tools
 from .otlp_values import Span, json_spans
 from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_usage
+from .session_builder import SessionBuilder
 
 CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id")
 _MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")

@@ -13,8 +13,9 @@ from typing import Any
 from ..decision import Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
-from .imported_session import ImportedSession, SessionBuilder, Unreadable, without_repeated_lines
+from .imported_session import ImportedSession, Unreadable, without_repeated_lines
 from .parsing import as_dict, as_json, as_list, as_text, parse_time, parse_usage
+from .session_builder import SessionBuilder
 
 _TYPES = frozenset(
     {"session", "message", "model_change", "thinking_level_change", "compaction", "branch_summary", "custom",

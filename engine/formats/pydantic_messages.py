@@ -12,8 +12,9 @@ from typing import Any
 from ..decision import Reasoning, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import parse_content
-from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, RawCall, Unreadable
 from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
+from .session_builder import SessionBuilder
 
 _LISTS = ("messages", "all_messages", "message_history", "new_messages")
 _REQUEST_FIELDS = frozenset({"parts", "kind", "instructions", "timestamp", "run_id", "conversation_id"})

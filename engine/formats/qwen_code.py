@@ -15,9 +15,10 @@ from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts
 from .gemini_content import parse_parts, parse_token_counts
-from .imported_session import ImportedSession, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, Unreadable
 from .line_tree import leave_out_rewound
 from .parsing import as_dict, as_list, as_text, first_text, parse_time
+from .session_builder import SessionBuilder
 
 _LINE_FIELDS = frozenset(
     {"uuid", "parentUuid", "sessionId", "timestamp", "type", "subtype", "provenance", "cwd", "version", "gitBranch",

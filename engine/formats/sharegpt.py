@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..decision import UserMessage
-from .imported_session import ImportedSession, RawCall, SessionBuilder, Unreadable
+from .imported_session import ImportedSession, RawCall, Unreadable
 from .openai import parse_tools
 from .parsing import as_dict, as_json, as_list, as_text, decode_if_json, first_text
+from .session_builder import SessionBuilder
 
 _LISTS = ("conversations", "conversation")
 _ID_FIELDS = ("id", "conversation_id", "uuid")

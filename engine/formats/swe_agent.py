@@ -18,9 +18,10 @@ from msgspec.structs import replace
 
 from ..decision import AssistantMessage, ToolResult, ToolSpec, Usage, UserMessage
 from .content_blocks import message_reasoning, parse_content
-from .imported_session import ImportedEnding, ImportedSession, RawCall, SessionBuilder, Unreadable
+from .imported_session import ImportedEnding, ImportedSession, RawCall, Unreadable
 from .openai import parse_calls
 from .parsing import as_dict, as_list, as_text, first_text, parse_usage
+from .session_builder import SessionBuilder
 
 SUBMIT = "submit"
 BASH = "bash"

@@ -15,16 +15,9 @@ from msgspec.structs import replace
 from ..decision import Status, UserMessage
 from ..decision.reported_usage import dollars
 from .content_blocks import message_reasoning
-from .imported_session import (
-    ImportedEnding,
-    ImportedSession,
-    ImportedVerdict,
-    RawCall,
-    SessionBuilder,
-    Unreadable,
-    with_responses,
-)
+from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, RawCall, Unreadable, with_responses
 from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_time, parse_usage
+from .session_builder import SessionBuilder
 
 _STOPS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 _RESULT_FIELDS = frozenset({"timestamp", "info", "simulations", "tasks"})

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from ..decision import ToolSpec
-from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, SessionBuilder, Unreadable
+from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, Unreadable
 from .openai import add_message, parse_calls
 from .parsing import as_dict, as_list, as_number, as_text, describe_failure, message_time
+from .session_builder import SessionBuilder
 
 STOP = "###STOP###"
 MAX_RESPONSES = 30

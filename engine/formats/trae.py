@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..decision import Usage, UserMessage
-from .imported_session import ImportedEnding, ImportedSession, SessionBuilder, Unreadable
+from .imported_session import ImportedEnding, ImportedSession, Unreadable
 from .parsing import as_dict, as_json, as_list, as_number, as_text, parse_time, parse_usage
+from .session_builder import SessionBuilder
 
 DONE = "task_done"
 _TOO_MANY_STEPS = "Task execution exceeded maximum steps"

@@ -13,10 +13,11 @@ from typing import Any
 from msgspec import Struct
 
 from ..decision import ToolSpec, Usage
-from ..formats.imported_session import ImportedMessage, ImportedSession, SessionBuilder
+from ..formats.imported_session import ImportedMessage, ImportedSession
 from ..formats.openai import add_message, parse_tools
 from ..formats.parsing import as_dict, as_list, as_text
 from ..formats.response_items import merge_items
+from ..formats.session_builder import SessionBuilder
 from ..providers.event_stream import EventStream, decode_loosely, json_values, quoted
 from ..providers.sse_decoder import ErrorEvent, SSEDecoder
 from ..providers.surrogate_pairs import EncodableEvents

@@ -13,7 +13,7 @@ from endstop.analysis.policy_simulation import backtest
 from endstop.decision import Event, Policy, UserMessage, WrongUse
 from endstop.decision.events import ContextCompacted, ParentCall, RunStarted, SessionSource
 from endstop.formats import ImportedSession, ImportOptions, SkippedSession, events_of, find_sessions
-from endstop.formats.imported_session import SessionBuilder, describe_losses
+from endstop.formats.imported_session import describe_losses
 from endstop.formats.importer import (
     MAX_NAME_BYTES,
     ImportedRecord,
@@ -25,6 +25,7 @@ from endstop.formats.importer import (
     total_losses,
 )
 from endstop.formats.openai import sessions
+from endstop.formats.session_builder import SessionBuilder
 from endstop.records.recorder import RecordWriter
 from hypothesis import given
 from hypothesis import strategies as st
