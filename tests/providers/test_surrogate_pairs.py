@@ -215,13 +215,13 @@ def test_a_pair_split_between_two_deltas_is_one_character(wire: Wire, name: str)
 
 
 @pytest.mark.parametrize(("wire", "name"), FIELDS, ids=NAMES)
-@pytest.mark.parametrize("pieces", [("a \ud83d", " b"), ("a ", "\ude00 b"), ("a \ud83d",), ("a\ude00\ud83d", "b")])
-def test_half_a_pair_is_one_replacement_character(wire: Wire, name: str, pieces: tuple[str, ...]) -> None:
+def test_half_a_pair_is_one_replacement_character(wire: Wire, name: str) -> None:
     parser, events = wire
-    found = read(parser(), [body_of(events(name, pieces))])
-    expected = "".join("\ufffd" if "\ud800" <= one <= "\udfff" else one for one in "".join(pieces))
-    assert expected in found
-    assert expected + "\ufffd" not in found
+    for pieces in (("a \ud83d", " b"), ("a ", "\ude00 b"), ("a \ud83d",), ("a\ude00\ud83d", "b")):
+        found = read(parser(), [body_of(events(name, pieces))])
+        expected = "".join("\ufffd" if "\ud800" <= one <= "\udfff" else one for one in "".join(pieces))
+        assert expected in found
+        assert expected + "\ufffd" not in found
 
 
 # ---- the proxy
