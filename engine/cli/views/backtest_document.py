@@ -89,7 +89,7 @@ class Cases(NamedTuple):
 
 
 def backtest_document(report: BacktestReport) -> BacktestDocument:
-    """Return what is shown of the backtest."""
+    """Build the document of a backtest."""
     policies = _policies(report)
     return BacktestDocument(
         report=report,
@@ -172,11 +172,11 @@ def _policies(report: BacktestReport) -> Table[PolicyTotals]:
             Column(report.swept or "policy", "name", lambda one: one.policy),
             *_partings(report),
             Column("steps saved", "figures", _least_saved, only="terminal"),
-            Column("steps saved", "figures", lambda one: f"{least(one)}{one.least_saved_steps:,}", only="page"),
+            Column("steps saved", "figures", lambda one: f"{bound_sign(one)}{one.least_saved_steps:,}", only="page"),
             Column("supposed", "count", lambda one: one.supposed_saved_steps, spare=6),
             Column("tokens", "count", lambda one: one.saved.output_tokens, spare=1),
             Column("cut short", "count", lambda one: one.cut, spare=3, only="terminal"),
-            Column("cut short", "figures", lambda one: f"{least(one)}{one.cut:,}", only="page"),
+            Column("cut short", "figures", lambda one: f"{bound_sign(one)}{one.cut:,}", only="page"),
             Column("good ones", "figures", lambda one: _of_passed(one.false_positives, one), only="page"),
             Column(
                 "before change",
@@ -229,13 +229,13 @@ def is_bound(totals: PolicyTotals) -> bool:
     return totals.known < totals.sessions
 
 
-def least(totals: PolicyTotals) -> str:
+def bound_sign(totals: PolicyTotals) -> str:
     """Return the sign before a figure that is a lower bound."""
     return "≥ " if is_bound(totals) else ""
 
 
 def _least_saved(totals: PolicyTotals) -> str:
-    return least(totals) + _with_share(totals.least_saved_steps, totals.least_saved_steps_share)
+    return bound_sign(totals) + _with_share(totals.least_saved_steps, totals.least_saved_steps_share)
 
 
 def _of_passed(sessions: int, totals: PolicyTotals) -> str:
@@ -275,11 +275,11 @@ class StoppedRow(NamedTuple):
     """The sessions with one verdict under one policy."""
 
     policy: str
-    """Empty but for the first verdict of a policy."""
+    """Empty except in the first row of a policy."""
     verdict: str
     found: StoppedSessions
     cut: int | None
-    """Sessions cut short, and false stops, are known of good sessions only; None for others."""
+    """How many were cut short, if they are good; None for other sessions."""
 
 
 JUDGED: dict[EvaluationVerdict, str] = {"passed": "good", "failed": "bad", "not_run": "unknown"}
@@ -368,9 +368,9 @@ class PolicyShare(NamedTuple):
 
 
 def _shares(report: BacktestReport) -> Iterator[Table[PolicyShare]]:
-    caption = least_of("Steps saved, of all steps", report)
+    caption = with_bound_sign("Steps saved, of all steps", report)
     yield _intervals(report, caption, lambda one: one.least_saved_steps_share)
-    caption = least_of("Sessions cut short, of all sessions", report)
+    caption = with_bound_sign("Sessions cut short, of all sessions", report)
     yield _intervals(report, caption, lambda one: one.cut_share, "warn")
     if _knows_good(report):
         caption = "Good sessions cut short, of those that passed"
@@ -406,7 +406,7 @@ def _intervals(
     )
 
 
-def least_of(name: str, report: BacktestReport) -> str:
+def with_bound_sign(name: str, report: BacktestReport) -> str:
     """Return the name of a figure with the sign of a lower bound, if it is one for some policy."""
     return f"{name} ≥" if any(map(is_bound, report.policies)) else name
 

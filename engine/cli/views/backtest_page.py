@@ -10,7 +10,7 @@ from ..._sanitize import one_line
 from ...analysis import charts
 from ...analysis.backtest import BacktestReport, PolicyTotals
 from ...analysis.statistics import Interval
-from .backtest_document import MEANING, NAME, backtest_document, case_words, is_bound, least_of
+from .backtest_document import MEANING, NAME, backtest_document, case_words, is_bound, with_bound_sign
 from .html import render
 
 FILES_SHOWN = 100
@@ -47,16 +47,16 @@ def _lines(report: BacktestReport) -> Iterator[tuple[charts.Series, str]]:
     """
     policies = report.policies
     saved = _points(report, [one.least_saved_steps_share for one in policies])
-    yield charts.Series(least_of("steps saved", report), saved), "steps saved, of all steps"
+    yield charts.Series(with_bound_sign("steps saved", report), saved), "steps saved, of all steps"
     supposed = _points(report, [_supposed(one, report) for one in policies], bound=False)
     yield charts.Series("supposed", supposed, "quiet"), f"supposed: {MEANING['supposed']}"
     cut = _points(report, [one.cut_share for one in policies])
     words = "cut short: sessions ended before their work was reported as done, of all sessions"
-    yield charts.Series(least_of("cut short", report), cut, "warn"), words
+    yield charts.Series(with_bound_sign("cut short", report), cut, "warn"), words
     if any(totals.passed for totals in policies):
         good = _points(report, [one.false_positive_share for one in policies])
         words = "good ones cut: sessions cut short, of those that passed"
-        yield charts.Series(least_of("good ones cut", report), good, "bad"), words
+        yield charts.Series(with_bound_sign("good ones cut", report), good, "bad"), words
 
 
 def _curve(report: BacktestReport, lines: Sequence[charts.Series]) -> Markup:

@@ -30,8 +30,8 @@ Kind = Literal[
     "time",
     "figures",
 ]
-"""What a column holds. `name`: from a record or the user; `word`: of ours, does not wrap; `text`: of ours, wraps;
-`figures`: several figures in a cell, or figures whose unit changes from row to row, already as text."""
+"""What a column holds. `name`: a name from a record or from the user. `word`: words that do not wrap. `text`: words
+that wrap. `figures`: figures that are text already, since a cell has several or their unit differs from row to row."""
 LEFT: frozenset[Kind] = frozenset({"name", "word", "text", "bar", "interval_bar"})
 """The kinds that are aligned left; all others are figures."""
 Row = TypeVar("Row")
@@ -91,7 +91,7 @@ class Table(Generic[Row]):
         return [column for column in self.columns if column.only in (None, place)]
 
     def figures_in(self, place: Place) -> list[int]:
-        """Return the numbers of those among them that are aligned right."""
+        """Return the positions of the columns that are aligned right, among those that are shown there."""
         return [number for number, column in enumerate(self.columns_in(place)) if column.kind not in LEFT]
 
     def cells(self, columns: Sequence[Column[Row]]) -> Iterator[list[str | Bar | IntervalBar]]:
@@ -117,7 +117,7 @@ FORMATS: dict[Kind, Callable[[Any], str]] = {
     "money": dollars,
     "time": long,
 }
-"""How the figures of a kind are written."""
+"""How a value of each kind is written."""
 
 
 def _cell(kind: Kind, value: Any) -> str | Bar | IntervalBar:

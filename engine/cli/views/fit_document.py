@@ -44,7 +44,7 @@ class RungRow(NamedTuple):
 
 
 def fit_document(report: FitReport) -> FitDocument:
-    """Return what is shown of the fit."""
+    """Build the document of a fit."""
     return FitDocument(
         report=report,
         guarantee=guarantee(report),

@@ -66,7 +66,7 @@ class ReportDocument:
 
 
 def report_document(report: Report) -> ReportDocument:
-    """Return what is shown of the report."""
+    """Build the document of a report."""
     figures, base = report.overall, report.comparison
     return ReportDocument(
         report=report,
