@@ -128,6 +128,8 @@ TOKEN_PATTERNS = (
 _LOGIN = r"[^\s\"'`:/@]{1,60}"
 _DIALOGUE = r"(?:^|(?<=[\n>:\]])|(?<=\\n)|(?<=[>:\]][ ]))"
 """Where a command of a protocol begins: a line, or what follows the mark of a side."""
+
+
 @dataclass(frozen=True)
 class CommandOptions:
     """The options of commands whose value is a password."""
@@ -145,13 +147,14 @@ COMMAND_OPTIONS = (
     CommandOptions(("sshpass",), "-p[ ]?"),
     CommandOptions(
         tuple(
-            "mongo twine cqlsh rabbitmqadmin plink pscp psexec smbmap crackmapexec nxc evil-winrm influx useradd hydra medusa "
-            "skopeo clickhouse-client".split()
+            "mongo twine cqlsh rabbitmqadmin plink pscp psexec smbmap crackmapexec nxc evil-winrm influx useradd hydra "
+            "medusa skopeo clickhouse-client".split()
         ),
         "(?:-p|/p)(?:[ =:]|(?=[^a-z]))",
     ),
     CommandOptions(
-        tuple("sqlcmd bcp osql isql tsql ipmitool mosquitto_ zip unzip snmp smbpasswd rdesktop influx".split()), "-P[ ]?"
+        tuple("sqlcmd bcp osql isql tsql ipmitool mosquitto_ zip unzip snmp smbpasswd rdesktop influx".split()),
+        "-P[ ]?",
     ),
     CommandOptions(("snmp", "net-snmp"), "-[AX][ ]?|-c[ ](?!public|private)"),
     CommandOptions(("redis-cli", "valkey-cli", "keydb-cli"), "-a[ ]"),
@@ -232,7 +235,8 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         _LATIN_PASSWORDS,
-        rf"[^\W_](?:[\w' -]){{1,40}}?(?:{_ASSIGNED}(?!(?<==)[0-9A-F]{{2}}[=a-z])|[ ]?(?=[\"«“„]|\\texttt)){_VALUE}",
+        rf"\w{{1,30}}+(?:[' -]{{1,2}}\w{{1,20}}){{0,5}}?"
+        rf"(?:{_ASSIGNED}(?!(?<==)[0-9A-F]{{2}}[=a-z])|[ ]?(?=[\"«“„]|\\texttt)){_VALUE}",
     ),
     KeywordPattern(
         _OTHER_PASSWORDS,
@@ -375,13 +379,21 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(("wifi:",), r"wifi:(?:[^\n]{0,100}?;)?P:(?P<v>[^;\n]{4,100});", "form"),
     KeywordPattern(
-        ("hmac.new(", "aes.new(", "createhmac(", "createcipheriv(", "hmac(", "signwith(", "keyspec(", "fernet(", "secretbox("),
+        (
+            "hmac.new(",
+            "aes.new(",
+            "createhmac(",
+            "createcipheriv(",
+            "hmac(",
+            "signwith(",
+            "keyspec(",
+            "fernet(",
+            "secretbox(",
+        ),
         rf"[\w.]{{4,16}}\([^()\n]{{0,60}}?[a-z]?{QUOTE}(?P<v>[^\s\"'\\]{{16,200}}){QUOTE}",
         "generated",
     ),
-    KeywordPattern(
-        ("wordpress_logged_in_", "wordpress_sec_"), r"wordpress_\w{4,50}=(?P<v>[^\s;\"',]{20,400})", "form"
-    ),
+    KeywordPattern(("wordpress_logged_in_", "wordpress_sec_"), r"wordpress_\w{4,50}=(?P<v>[^\s;\"',]{20,400})", "form"),
     KeywordPattern(("sp_addlogin", "sp_password"), rf"sp_\w{{8}}[^\n]{{1,80}}?,[ ]?N?{QUOTE}{_WORD}{QUOTE}"),
     # what follows the id of an access key
     KeywordPattern(
