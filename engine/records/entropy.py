@@ -37,12 +37,12 @@ _COMMON = frozenset(
 )
 """Words of prose about passwords, and of names of settings."""
 _PAIRS = frozenset(
-    first + second
-    for first, *seconds in (
+    letters[0] + second
+    for letters in (
         "abcdgilmnprst bael caehiklotu daei eacdeflmnprstvx fefio ger haeio iacdefglmnorstvz ke laeilosuy maeiop "
         "nacdegiost ocdlmnoprstuvw paeiloprt qu radeimost sacehiopstu taehiorstuy uclnprst vaei ze"
     ).split()
-    for second in seconds
+    for second in letters[1:]
 )
 """The pairs of letters that words of code and English consist of: four in five of theirs, one in five of all pairs."""
 _CAMEL_HUMPS = re.compile(r"[A-Z]+[a-z]*|[a-z]+")

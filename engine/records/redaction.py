@@ -89,9 +89,9 @@ _DOUBLED = bytes.maketrans(b"0123456789", bytes(sum(divmod(2 * digit, 10)) for d
 """From a digit to what it adds to the sum of a card number, and every other digit."""
 _NAMED = re.compile(
     r"(?:passw(?:or)?[dt]|pass[_ -](?:word|phrase|key)|passphrase|passcode|pwd|secret|token|cred(?:ential)?s?"
-    r"|connection[_ -]?string"
-    r"|key(?:[_ -]?(?:base|data|id))?|pass|pw|psk|pat|private|unseal|fernet|salt|pepper|seed|mnemonic|auth|jwt|pin|pincode|sid"
-    r"|sess(?:ion)?(?:[_ -]?id)?)[0-9_a-z-]{0,16}(?:[ ]\d{1,2}|[ ]?\([^()\n]{1,20}\))?[\"'\\\]*_ \t]{0,4}(?:\[[\w*]{0,20}\][ \t]?)?"
+    r"|connection[_ -]?string|key(?:[_ -]?(?:base|data|id))?|pass|pw|psk|pat|private|unseal|fernet|salt|pepper|seed"
+    r"|mnemonic|auth|jwt|pin|pincode|sid|sess(?:ion)?(?:[_ -]?id)?)[0-9_a-z-]{0,16}"
+    r"(?:[ ]\d{1,2}|[ ]?\([^()\n]{1,20}\))?[\"'\\\]*_ \t]{0,4}(?:\[[\w*]{0,20}\][ \t]?)?"
     r"(?P<separator>=>|:=|[=:])"
 )
 """A name that may be one of a secret, in lower case, and a separator."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from string import ascii_letters, digits
 from typing import NamedTuple
 
 from .entropy import is_passphrase
@@ -26,12 +27,12 @@ _CELLS = {
     sign: re.compile(rf"[ ]*+(?:\"(?:[^\"\n]|\"\")*+\"[ ]*+(?={re.escape(sign)}|\Z)|[^{re.escape(sign)}]*+)")
     for sign in _SIGNS
 }
-_SPACED_HEADER = re.compile(
-    r"[ ]{0,20}[\w.#/()-]{1,40}(?: [\w.#/()-]{1,40}){0,2}(?:[ ]{2,80}[\w.#/()-]{1,40}(?: [\w.#/()-]{1,40}){0,2}){1,30}\s*"
-)
+_WORDS_OF_NAME = r"[\w.#/()-]{1,40}(?: [\w.#/()-]{1,40}){0,2}"
+_SPACED_HEADER = re.compile(rf"[ ]{{0,20}}{_WORDS_OF_NAME}(?:[ ]{{2,80}}{_WORDS_OF_NAME}){{1,30}}\s*")
+"""Names with two spaces or more between them."""
+_NAME_SIGNS = "_.- " + ascii_letters + digits
 _NAME = re.compile(r"[^\W\d][\w .#/()-]{0,60}\Z")
 """The name of a column."""
-_BEFORE_NAME = re.compile(r"(?:\A|[,;|\t(\n]|[ ]{2})[ ]{0,8}[\"'`\[]?[\w. -]{0,40}\Z")
 _AFTER_NAME = re.compile(r"[\"'`\]]?[ ]{0,60}(?:[,;|\t)\r\n]|[ ]{2}|\Z)")
 _COLUMNS = re.compile(r"(?:into|copy)[ \t]{1,4}[^()\n]{1,200}\(\Z", re.IGNORECASE)
 _ROWS = re.compile(r"[^()]{0,2000}\)\s{0,20}(?:(?P<values>values)|from[ ]stdin[^\n]{0,80}\n)", re.IGNORECASE)
@@ -53,7 +54,11 @@ class ColumnName(NamedTuple):
 
 def may_be_column(text: str, begin: int, end: int) -> bool:
     """Whether a name stands as a cell does. `begin` may be inside the name."""
-    return bool(_AFTER_NAME.match(text, end) and _BEFORE_NAME.search(text[max(0, begin - 50) : begin]))
+    if not _AFTER_NAME.match(text, end):
+        return False
+    before = text[max(0, begin - 50) : begin]
+    rest = before.rstrip(_NAME_SIGNS)
+    return "  " in before[len(rest) :] or not (rest := rest.rstrip("\"'`[ ")) or rest[-1] in ",;|\t(\n"
 
 
 def find_in_columns(text: str, names: Iterable[ColumnName], is_secret: SecretTest) -> Iterator[Span]:

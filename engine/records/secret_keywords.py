@@ -147,8 +147,8 @@ COMMAND_OPTIONS = (
     CommandOptions(("sshpass",), "-p[ ]?"),
     CommandOptions(
         tuple(
-            "mongo twine cqlsh rabbitmqadmin plink pscp psexec smbmap crackmapexec nxc evil-winrm influx useradd hydra medusa "
-            "skopeo clickhouse-client".split()
+            "mongo twine cqlsh rabbitmqadmin plink pscp psexec smbmap crackmapexec nxc evil-winrm influx useradd hydra "
+            "medusa skopeo clickhouse-client".split()
         ),
         "(?:-p|/p)(?:[ =:]|(?=[^a-z]))",
     ),
@@ -235,7 +235,8 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         _LATIN_PASSWORDS,
-        rf"[^\W_](?:[\w' -]){{1,40}}?(?:{_ASSIGNED}(?!(?<==)[0-9A-F]{{2}}[=a-z])|[ ]?(?=[\"«“„]|\\texttt)){_VALUE}",
+        rf"\w{{1,30}}+(?:[' -]{{1,2}}\w{{1,20}}){{0,5}}?"
+        rf"(?:{_ASSIGNED}(?!(?<==)[0-9A-F]{{2}}[=a-z])|[ ]?(?=[\"«“„]|\\texttt)){_VALUE}",
     ),
     KeywordPattern(
         _OTHER_PASSWORDS,

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
+from string import ascii_letters
 from typing import Literal, NamedTuple
 
 from .entropy import is_passphrase, looks_generated, looks_random
@@ -42,7 +43,8 @@ _OTHER_KEYS = frozenset(
     "surrogate lookup map dict json idempotency dedup dedupe routing message group translation i18n locale shortcut "
     "hot arrow enter react query state bucket blob file image img asset manifest chunk module registry config setting "
     "option menu nav tab column field label title order compare cursor page prev start last first max min host known "
-    "authorized fingerprint jwk gpg pgp verify verification trust the a this each every by from with for using of in to and or your my no is ed rsa ecdsa dsa".split()
+    "authorized fingerprint jwk gpg pgp verify verification trust the a this each every by from with for using of in "
+    "to and or your my no is ed rsa ecdsa dsa".split()
 )
 """The same, where it is none."""
 _SECRETS = (
@@ -123,43 +125,88 @@ def _quoted(group: str, least: int = 4) -> str:
 
 _IS = r"(?:is|was|to|ist|lautet|est|es|è|é|sarà|será|är|er|je|jest|on|adalah)"
 """What stands between a label and its value in a sentence."""
-_AFTER = (
-    r"(?:"
-    rf"(?:{QUOTE})?(?:[ \t][^<>\n]{{0,60}}|(?<=[\"'])[^<>\n]{{0,60}})?>\s{{0,40}}(?:<[\w:]{{1,20}}>\s{{0,40}})?"
-    rf"(?:(?P<element>{SPACED}|[^<>\s\"\\]{{4,400}})</"  # <password>…</, <property name="password">…</
-    r"|<!\[CDATA\[(?P<cdata>[^\s\]]{4,400})\]\]>)"
-    r"|</[\w:]{1,30}>(?:\s{0,40}</?[\w:]{1,30}(?:[ \t][^<>\n]{0,40})?>){1,5}\s{0,40}"
-    rf"(?P<next>{SPACED}|[^<>\s\"\\]{{4,400}})</"  # <key>password</key><string>…</string>
-    rf"|[^\n<>=]{{0,80}}:[ \t]{{0,4}}(?:{EOL}[ \t>|*`-]{{0,12}}){{1,3}}"
-    rf"(?P<below>{BARE}{{8,400}})(?=`{{0,3}}[ \t]{{0,4}}(?:{EOL}|\Z))"  # the following password …:, and it alone
-    rf"|{QUOTE}\)?[ \t]{{0,4}},[ \t]{{0,4}}{QUOTE}{_quoted('pair', 6)}{QUOTE}(?![ \t]?:)"  # define('PASSWORD', '…')
-    rf"|\([ \t]?N?{QUOTE}{_quoted('call', 6)}{QUOTE}"  # setPassword("…")
-    rf"|{QUOTE}[^<>\n]{{0,80}}?\bvalue={QUOTE}{_quoted('value')}{QUOTE}"  # name="password" value="…"
-    rf"|(?:[ \t]{{0,4}}:[ \t]{{0,4}}[&\w.\[\]|?]{{1,40}})?[ \t]{{0,8}}=[ \t]{{0,4}}[@$&A-Za-z]{{0,2}}[\[({{]{{0,2}}"
-    rf"{QUOTE}{_quoted('typed')}{QUOTE}"  # password: &str = "…"
-    rf"|{QUOTE}?[ \t]{{1,8}}(?:\.[ \t])?N?{QUOTE}{_quoted('text')}{QUOTE}"  # #define PASSWORD "…"
-    rf"|(?:[ \t][^\n.!?:;=<>\"`(){{}}]{{1,60}}?)?[ \t]{{1,4}}{_IS}[ :]{{1,3}}"
-    rf"{QUOTE}?(?P<prose>{SPACED}(?={QUOTE})|{BARE}{{6,200}})"  # the password for … is …
-    rf"|[ \t]{{0,4}}[：＝][ \t]{{0,4}}{QUOTE}?(?P<wide>{BARE}{{6,200}})"
-    rf"|{QUOTE}[ \t]{{0,4}}\{{[^{{}}]{{0,200}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,4}}"
-    rf"{QUOTE}{_quoted('default')}"  # variable "password" {{ default = "…" }}
-    rf"|[ \t]{{0,4}}(?:->|→|\||—|–)[ \t]{{0,4}}{QUOTE}?(?P<arrow>{BARE}{{6,200}})"  # password -> …, | password | … |
-    rf"|(?:(?:{QUOTE})?,?\s{{0,30}}{QUOTE}(?:type|ephemeral|scope|secure|secret){QUOTE}[ ]?:[ ]?{QUOTE}?\w{{1,20}}){{0,2}}"
-    rf"(?:{QUOTE})?,?\s{{0,30}}(?:{QUOTE})?\w{{0,20}}value(?:{QUOTE})?[ \t]{{0,8}}[:=][ \t]{{0,8}}"
-    rf"(?:{QUOTE}{_quoted('entry')}{QUOTE}|(?P<bare_entry>{BARE}{{6,200}}))"  # name: password, value: …
-    rf"|\"\s{{2,6}}(?P<part>{BARE}{{6,200}})"  # a part of a form: name="password", an empty line, …
-    rf"|{EOL}V[ ]\d{{1,3}}{EOL}(?P<counted>[^\s\\]{{4,200}})"  # Subversion: K 8, password, V 12, …
-    r"|[ \t]51:b:(?P<typed_bytes>[A-Za-z0-9+/=]{8,400})"  # a file of Remote Desktop
-    rf"|[ \t]{{1,4}}(?P<option>[^\W_]{BARE}{{5,200}})(?=[\s\"'`,;&|<>)}}\]\\]|\Z)"  # --password …, setx TOKEN …
-    rf"|[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:[|>][-+0-9]{{0,2}}|[\"']{{3}}"
-    rf"|\$\([ \t]?cat[ \t]?<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?|\\)"
-    rf"[ \t]{{0,4}}{EOL}[ \t]{{0,40}}(?P<block>{BARE}{{6,500}}(?:{EOL}[ \t]{{1,40}}{BARE}{{6,500}}(?=[ \t]?"
-    rf"(?:{EOL}|\Z))){{0,30}})"
-    rf"|[\w.-]{{0,20}}[\"']?[ \t]{{0,4}}<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?[ \t]{{0,4}}{EOL}[ \t]{{0,40}}"
-    rf"(?P<heredoc>{BARE}{{6,500}})"
-    r")"
+_QUOTES = "\\\"'`«»“”„‘’‚\u00a0\u202f"
+_NOTATIONS = (
+    (
+        f"{_QUOTES} \t>",
+        rf"(?:{QUOTE})?(?:[ \t][^<>\n]{{0,60}}|(?<=[\"'])[^<>\n]{{0,60}})?>\s{{0,40}}(?:<[\w:]{{1,20}}>\s{{0,40}})?"
+        rf"(?:(?P<element>{SPACED}|[^<>\s\"\\]{{4,400}})</"  # <password>…</, <property name="password">…</
+        r"|<!\[CDATA\[(?P<cdata>[^\s\]]{4,400})\]\]>)",
+    ),
+    (
+        "<",
+        r"</[\w:]{1,30}>(?:\s{0,40}</?[\w:]{1,30}(?:[ \t][^<>\n]{0,40})?>){1,5}\s{0,40}"
+        rf"(?P<next>{SPACED}|[^<>\s\"\\]{{4,400}})</",  # <key>password</key><string>…</string>
+    ),
+    (
+        " \t:*`().,",
+        rf"[^\n<>=]{{0,80}}:[ \t]{{0,4}}(?:{EOL}[ \t>|*`-]{{0,12}}){{1,3}}"
+        rf"(?P<below>{BARE}{{8,400}})(?=`{{0,3}}[ \t]{{0,4}}(?:{EOL}|\Z))",  # the following password …:, and it alone
+    ),
+    (
+        _QUOTES,
+        rf"{QUOTE}\)?[ \t]{{0,4}},[ \t]{{0,4}}{QUOTE}{_quoted('pair', 6)}{QUOTE}(?![ \t]?:)",  # define('PASSWORD', '…')
+    ),
+    ("(", rf"\([ \t]?N?{QUOTE}{_quoted('call', 6)}{QUOTE}"),  # setPassword("…")
+    (_QUOTES, rf"{QUOTE}[^<>\n]{{0,80}}?\bvalue={QUOTE}{_quoted('value')}{QUOTE}"),  # name="password" value="…"
+    (
+        " \t:=",
+        rf"(?:[ \t]{{0,4}}:[ \t]{{0,4}}[&\w.\[\]|?]{{1,40}})?[ \t]{{0,8}}=[ \t]{{0,4}}[@$&A-Za-z]{{0,2}}[\[({{]{{0,2}}"
+        rf"{QUOTE}{_quoted('typed')}{QUOTE}",  # password: &str = "…"
+    ),
+    (f"{_QUOTES} \t", rf"{QUOTE}?[ \t]{{1,8}}(?:\.[ \t])?N?{QUOTE}{_quoted('text')}{QUOTE}"),  # #define PASSWORD "…"
+    (
+        " \t",
+        rf"(?:[ \t][^\n.!?:;=<>\"`(){{}}]{{1,60}}?)?[ \t]{{1,4}}{_IS}[ :]{{1,3}}"
+        rf"{QUOTE}?(?P<prose>{SPACED}(?={QUOTE})|{BARE}{{6,200}})",  # the password for … is …
+    ),
+    (" \t：＝", rf"[ \t]{{0,4}}[：＝][ \t]{{0,4}}{QUOTE}?(?P<wide>{BARE}{{6,200}})"),
+    (
+        _QUOTES,
+        rf"{QUOTE}[ \t]{{0,4}}\{{[^{{}}]{{0,200}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,4}}"
+        rf"{QUOTE}{_quoted('default')}",  # variable "password" {{ default = "…" }}
+    ),
+    (
+        " \t-→|—–",
+        rf"[ \t]{{0,4}}(?:->|→|\||—|–)[ \t]{{0,4}}{QUOTE}?(?P<arrow>{BARE}{{6,200}})",  # password -> …, | password | … |
+    ),
+    (
+        f"{_QUOTES}, \t\r\n",
+        rf"(?:(?:{QUOTE})?,?\s{{0,30}}{QUOTE}(?:type|ephemeral|scope|secure|secret){QUOTE}[ ]?:[ ]?{QUOTE}?\w{{1,20}})"
+        rf"{{0,2}}(?:{QUOTE})?,?\s{{0,30}}(?:{QUOTE})?\w{{0,20}}value(?:{QUOTE})?[ \t]{{0,8}}[:=][ \t]{{0,8}}"
+        rf"(?:{QUOTE}{_quoted('entry')}{QUOTE}|(?P<bare_entry>{BARE}{{6,200}}))",  # name: password, value: …
+    ),
+    ('"', rf"\"\s{{2,6}}(?P<part>{BARE}{{6,200}})"),  # a part of a form: name="password", an empty line, …
+    ("\r\n\\", rf"{EOL}V[ ]\d{{1,3}}{EOL}(?P<counted>[^\s\\]{{4,200}})"),  # Subversion: K 8, password, V 12, …
+    (" \t", r"[ \t]51:b:(?P<typed_bytes>[A-Za-z0-9+/=]{8,400})"),  # a file of Remote Desktop
+    (
+        " \t",
+        rf"[ \t]{{1,4}}(?P<option>[^\W_]{BARE}{{5,200}})(?=[\s\"'`,;&|<>)}}\]\\]|\Z)",  # --password …, setx TOKEN …
+    ),
+    (
+        " \t:=",
+        rf"[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:[|>][-+0-9]{{0,2}}|[\"']{{3}}"
+        rf"|\$\([ \t]?cat[ \t]?<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?|\\)"
+        rf"[ \t]{{0,4}}{EOL}[ \t]{{0,40}}(?P<block>{BARE}{{6,500}}(?:{EOL}[ \t]{{1,40}}{BARE}{{6,500}}(?=[ \t]?"
+        rf"(?:{EOL}|\Z))){{0,30}})",
+    ),
+    (
+        "_.-\"' \t<",
+        rf"[\w.-]{{0,20}}[\"']?[ \t]{{0,4}}<<-?[ \t]?[\"'\\]{{0,2}}\w{{1,30}}[\"']?[ \t]{{0,4}}{EOL}[ \t]{{0,40}}"
+        rf"(?P<heredoc>{BARE}{{6,500}})",
+    ),
 )
-"""What stands between the end of a name and the end of its value; the group is named after the notation."""
+"""The notations that put a value behind a label: the characters that they begin with, and what stands from the end of
+the name to the end of the value; the group is named after the notation."""
+
+
+@cache
+def _notations(sign: str) -> re.Pattern[str] | None:
+    """The notations that begin with this character."""
+    either = "|".join(regex for signs, regex in _NOTATIONS if sign in signs)
+    return re.compile(either, re.IGNORECASE) if either else None
+
+
 _WEAK = frozenset(("pair", "call", "prose", "text", "arrow", "part", "below"))
 """Notations that often have something other than a secret, so that the value must look generated."""
 _VARIABLE = (
@@ -186,14 +233,11 @@ _VALUE_BEFORE = (
 )
 """A value that precedes its name: `value: …, name: PASSWORD`."""
 _SAID = frozenset("as is ist als est es è é comme como come".split())
-_SAID_BEFORE = (
-    r"(?<!\S)(?:[\"'`](?P<quoted>[^\s\"'`]{6,60})[\"'`]|(?P<v>[^\s\"'`]{6,60}))[ ]"
-    rf"(?:{'|'.join(sorted(_SAID))})[ ](?:[\w-]{{1,20}}[ ]){{0,3}}[\w-]*\Z"
-)
-"""A value that precedes its name in a sentence: `use … as the root password`."""
-
+_SAID_SIGNS = f" _-{ascii_letters}"
+"""What the known part of a name may follow in a sentence."""
 _STEMS = (
-    "pass pwd pw psk kennwort secret token cred key private unseal fernet salt pepper seed mnemonic sess _pat .sid \"sid 'sid"
+    "pass pwd pw psk kennwort secret token cred key private unseal fernet salt pepper seed mnemonic sess _pat "
+    ".sid \"sid 'sid"
 ).split()
 """What every name has in it that `kind_of_label` knows; with a sign before it where other words have it, too."""
 _NAME_REST = re.compile(r"(?:[_-]?[A-Za-z0-9]){0,24}+(?!_?[A-Za-z0-9])")
@@ -268,7 +312,8 @@ class _Label(NamedTuple):
 
 def _after(label: _Label, limit: int, is_secret: SecretTest) -> Iterator[Span]:
     text = label.text
-    found = compiled(_AFTER, ignore_case=True).match(text, label.end, limit)
+    notations = _notations(text[label.end]) if label.end < limit else None
+    found = notations.match(text, label.end, limit) if notations else None
     notation = found.lastgroup if found else None
     if found is None or notation is None or COVER in found[0]:
         return
@@ -303,9 +348,9 @@ def _near(label: _Label, limit: int) -> Iterator[Span]:
         if found.start() - label.end > _NEAR or COVER in value:
             return
         if looks_random(value) and not (_NO_VALUE.fullmatch(value) or _DATE.fullmatch(value)):
-            if len(value) >= 20 or label.kind != "session":
-                if not _OTHER_NAME.search(label.text, label.end, found.start()):
-                    yield found.span()
+            enough = len(value) >= 20 or label.kind != "session"
+            if enough and not _OTHER_NAME.search(label.text, label.end, found.start()):
+                yield found.span()
             return
 
 
@@ -327,17 +372,32 @@ def _may_follow(label: _Label, notation: str, value: str, end: int) -> bool:
 def _before(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
     """What stands before the label and is its value."""
     near = label.text[max(0, label.begin - 80) : label.begin].lower()
-    named = ("name" in near or "key" in near) and label.follows(_NAMED_BEFORE)
-    if not named and _SAID.isdisjoint(near.split()[-5:]):
+    if ("name" in near or "key" in near) and label.follows(_NAMED_BEFORE):
+        found = compiled(_VALUE_BEFORE, ignore_case=True).search(label.text, max(0, label.begin - 300), label.begin)
+        if found is None or COVER in found[0]:
+            return
+        group = "v" if found["v"] else "quoted"
+        if _is_secret_of(label.kind, found[group], is_secret):
+            yield found.span(group)
+    else:
+        yield from _said_before(label, is_secret)
+
+
+def _said_before(label: _Label, is_secret: SecretTest) -> Iterator[Span]:
+    """A value that precedes its name in a sentence: `use … as the root password`."""
+    if label.text[label.begin - 1 : label.begin] not in _SAID_SIGNS:
         return
-    begin = max(0, label.begin - (300 if named else 120))
-    found = compiled(_VALUE_BEFORE if named else _SAID_BEFORE, ignore_case=True).search(label.text, begin, label.begin)
-    if found is None or COVER in found[0]:
+    first = max(0, label.begin - 120)
+    words = label.text[first : label.begin].split(" ")
+    at = next((at for at in range(len(words) - 2, max(0, len(words) - 6), -1) if words[at].lower() in _SAID), 0)
+    if not at:
         return
-    group = "v" if found["v"] else "quoted"
-    value = found[group]
-    if (named or group == "quoted" or looks_generated(value)) and _is_secret_of(label.kind, value, is_secret):
-        yield found.span(group)
+    word = words[at - 1].rsplit("\n", 1)[-1].rsplit("\t", 1)[-1]
+    value = word.strip("\"'`")
+    end = first + sum(map(len, words[:at])) + at - 1 - (len(word) - len(word.rstrip("\"'`")))
+    is_value = 6 <= len(value) <= 60 and COVER not in value and (value != word or looks_generated(value))
+    if is_value and _is_secret_of(label.kind, value, is_secret):
+        yield end - len(value), end
 
 
 _DATE = re.compile(r"\d{1,4}-\w{2,9}-\d{1,4}(?:T[\d:.Z+-]{2,30})?")
