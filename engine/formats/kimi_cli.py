@@ -101,14 +101,13 @@ def _read_wire(lines: list[dict[str, Any]]) -> ImportedSession:
 
 
 class _WireReader:
-    """Reader that adds the lines of a wire to a session. Texts not from the user wait for what they precede."""
+    """Reader that adds the lines of a wire to a session."""
 
     def __init__(self) -> None:
         self.session = ImportedSession()
         self._builder = SessionBuilder(self.session)
         self._step: ResponseParts | None = None
         self._model = ""
-        self._held: list[tuple[str, float | None]] = []
 
     def add_line(self, line: dict[str, Any]) -> None:
         """Add a line."""
@@ -137,15 +136,14 @@ class _WireReader:
     def finish(self) -> None:
         """Add the pending response, and count what followed the last response."""
         self._end_step()
-        for text, _ in self._held:
-            self.session.count_dropped("last words", text)
+        self._builder.finish()
         self.session.model = self.session.model or self._model
 
     def _add_compaction(self, line: dict[str, Any], t: float | None) -> None:
         summary = first_text(line, "contextSummary", "summary")
         before, after = line.get("tokensBefore"), line.get("tokensAfter")
         if not self._builder.add_compaction((UserMessage(summary),), before_tokens=before, after_tokens=after, t=t):
-            self._held.append((summary, t))
+            self._builder.hold(UserMessage(summary), t)
 
     def _add_message(self, message: dict[str, Any], t: float | None) -> None:
         self._end_step()
@@ -155,10 +153,9 @@ class _WireReader:
         if message.get("role") != "user":
             session.count_dropped(f"role: {as_text(message.get('role'))[:40] or 'none'}", message)
         elif as_text(as_dict(message.get("origin")).get("kind")) not in _USERS_OWN:
-            self._held.append((content.text, t))
+            self._builder.hold(UserMessage(content.text), t)
         elif content.parts:
             self._builder.add_user(UserMessage.of(content.parts), "user", t)
-            self._release()
 
     def _add_event(self, event: dict[str, Any], t: float | None) -> None:
         kind = as_text(event.get("type"))
@@ -192,7 +189,6 @@ class _WireReader:
         step, self._step = self._step, None
         if step is None or step.is_empty:
             return  # a request that was cancelled before anything arrived
-        self._release()
         step.model = self._model
         self._builder.add_parts(step)
         for event, t in step.results:
@@ -205,12 +201,6 @@ class _WireReader:
         failed = result.get("isError") is True or bool(result.get("error"))
         status: ResultStatus = "error" if failed else "ok"
         self._builder.add_result(as_text(event.get("toolCallId")), "", content.text, status, content.images, t)
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for text, t in held:
-            if text:
-                self._builder.add_user(UserMessage(text), "nudge", t)
 
 
 def _parse_usage(usage: dict[str, Any]) -> Usage | None:

@@ -73,17 +73,15 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 class _SessionReader:
-    """Reader that adds messages to a session. Texts not from the user wait for what they precede."""
+    """Reader that adds messages to a session."""
 
     def __init__(self) -> None:
         self.session = ImportedSession()
         self._builder = SessionBuilder(self.session)
-        self._held: list[tuple[str, float | None]] = []
 
     def finish(self) -> None:
         """Count what followed the last response."""
-        for text, _ in self._held:
-            self.session.count_dropped("last words", text)
+        self._builder.finish()
 
     # ---- version 1
 
@@ -115,7 +113,7 @@ class _SessionReader:
         for part in parts:
             kind = as_text(part.get("type"))
             if kind == "text" and (part.get("synthetic") or part.get("ignored")):
-                self._hold(as_text(part.get("text")), t, seen=not part.get("ignored"))
+                self._add_own(part, t)
             elif kind == "text":
                 words.append(as_text(part.get("text")))
             elif kind == "file" and as_text(part.get("mime")).startswith("image/"):
@@ -125,7 +123,14 @@ class _SessionReader:
                 self.session.count_dropped(f"content part: {kind[:40] or 'none'}", part)
         if any(words):
             self._builder.add_user(UserMessage.of([word for word in words if word]), "user", t)
-            self._release()
+
+    def _add_own(self, part: dict[str, Any], t: float | None) -> None:
+        """Add a text that OpenCode wrote in the user's role. If it is `ignored`, the model did not read it."""
+        text = as_text(part.get("text"))
+        if not part.get("ignored"):
+            self._builder.hold(UserMessage(text), t)
+        elif text:
+            self.session.count_dropped("own words", text)
 
     def _add_answer(self, info: dict[str, Any], parts: list[dict[str, Any]], t: float | None) -> None:
         model = as_text(info.get("modelID"))
@@ -175,13 +180,12 @@ class _SessionReader:
                 for name in ("files", "agents"):
                     self.session.count_loss(f"message field: {name}", len(as_list(data.get(name))))
                 self._builder.add_user(UserMessage(as_text(data.get("text"))), "user", t)
-                self._release()
             case "compaction":
                 summary = first_text(data, "text", "summary")
                 if not self._builder.add_compaction((UserMessage(summary),), t=t):
-                    self._hold(summary, t, seen=True)
+                    self._builder.hold(UserMessage(summary), t)
             case "synthetic":
-                self._hold(first_text(data, "text", "summary"), t, seen=True)
+                self._builder.hold(UserMessage(first_text(data, "text", "summary")), t)
             case "assistant":
                 self._add_row_of_model(data, t)
             case _:
@@ -207,7 +211,6 @@ class _SessionReader:
     # ---- both
 
     def _add_step(self, step: ResponseParts) -> None:
-        self._release()
         step.finish = _FINISH_WORDS.get(step.finish, step.finish)
         self._builder.add_parts(step)
         for part, t in step.results:
@@ -233,20 +236,7 @@ class _SessionReader:
         if name in _ABORTED:
             self._builder.add_user(UserMessage(""), "interrupt", t)
         else:
-            self._release()
             self._builder.add_failure(_describe_error(error), model=model, t=t)
-
-    def _hold(self, text: str, t: float | None, *, seen: bool) -> None:
-        """Keep text of the loop. `seen`: whether the model saw it."""
-        if seen and text:
-            self._held.append((text, t))
-        elif text:
-            self.session.count_dropped("own words", text)
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for text, t in held:
-            self._builder.add_user(UserMessage(text), "nudge", t)
 
 
 def _describe_error(error: dict[str, Any]) -> str:

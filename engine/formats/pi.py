@@ -80,12 +80,11 @@ def _without_left(lines: Sequence[dict[str, Any]], session: ImportedSession) -> 
 
 
 class _SessionReader:
-    """Reader that adds the lines of a session. Texts not from the user wait for what they precede."""
+    """Reader that adds the lines of a session."""
 
     def __init__(self, session: ImportedSession) -> None:
         self._session = session
         self._builder = SessionBuilder(session)
-        self._held: list[tuple[str, float | None]] = []
         self._index_of: dict[str, int] = {}
         """Index in the session's messages at which a line's content begins, by the line's id."""
 
@@ -107,11 +106,11 @@ class _SessionReader:
                 if not self._builder.add_compaction(
                     (UserMessage(summary),), kept_from=kept_from, before_tokens=before, t=t
                 ):
-                    self._held.append((summary, t))
+                    self._builder.hold(UserMessage(summary), t)
             case "branch_summary":
-                self._held.append((as_text(line.get("summary")), t))
+                self._builder.hold(UserMessage(as_text(line.get("summary"))), t)
             case "custom_message":
-                self._held.append((parse_content(line.get("content"), session).text, t))
+                self._builder.hold(UserMessage(parse_content(line.get("content"), session).text), t)
             case "model_change" | "thinking_level_change" | "session_info" | "label":
                 session.count_loss(f"line: {kind}")
             case _:
@@ -119,8 +118,7 @@ class _SessionReader:
 
     def finish(self) -> None:
         """Count what followed the last response."""
-        for text, _ in self._held:
-            self._session.count_dropped("last words", text)
+        self._builder.finish()
 
     def _add_message(self, message: dict[str, Any], t: float | None) -> None:
         session, role = self._session, as_text(message.get("role"))
@@ -133,7 +131,6 @@ class _SessionReader:
             case "user":
                 count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
                 self._builder.add_user(UserMessage.of(content.parts), "user", t)
-                self._release()
             case "assistant":
                 self._add_response(message, content, t)
             case "toolResult":
@@ -142,12 +139,11 @@ class _SessionReader:
                 id, name = as_text(message.get("toolCallId")), as_text(message.get("toolName"))
                 self._builder.add_result(id, name, content.text, status, content.images, t)
             case "custom" | "hookMessage" | "branchSummary" | "compactionSummary":
-                self._held.append((content.text or as_text(message.get("summary")), t))
+                self._builder.hold(UserMessage(content.text or as_text(message.get("summary"))), t)
             case _:
                 session.count_dropped(f"role: {role[:40] or 'none'}", message)
 
     def _add_response(self, message: dict[str, Any], content: MessageContent, t: float | None) -> None:
-        self._release()
         session, reason, model = self._session, as_text(message.get("stopReason")), as_text(message.get("model"))
         if reason == "error":
             if content.text or content.calls or content.reasoning:
@@ -174,13 +170,7 @@ class _SessionReader:
         if message.get("excludeFromContext") is True:
             self._session.count_dropped("local command", text)
         else:
-            self._held.append((text, t))
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for text, t in held:
-            if text:
-                self._builder.add_user(UserMessage(text), "nudge", t)
+            self._builder.hold(UserMessage(text), t)
 
 
 def _parse_blocks(content: Any, session: ImportedSession, *, pictures: bool) -> MessageContent:

@@ -46,6 +46,9 @@ class SessionBuilder:
 
     Every call id is unique in the session: a call without an id, or with one that is taken, becomes `{step}.{index}`,
     as in the engine. Each call gets at most one result, the first.
+
+    A message of the loop may be held back (`hold`) until it is known what it precedes: it is added before the next
+    response or failed request, or after the user's next prompt, which begins the run that it belongs to.
     """
 
     def __init__(self, session: ImportedSession) -> None:
@@ -57,6 +60,7 @@ class SessionBuilder:
         self._pending: dict[str, ToolCall] = {}
         self._pending_by_raw_id: dict[str, deque[str]] = {}
         self._pending_by_name: dict[str, deque[str]] = {}
+        self._held: list[tuple[UserMessage, float | None]] = []
 
     def add_system(self, text: str, t: float | None = None) -> None:
         """Add a system message: part of the system prompt at the beginning, a nudge of the loop after it."""
@@ -72,6 +76,18 @@ class SessionBuilder:
         """Add a message in the user's role. A text that a loop is known to write is always a nudge."""
         own = origin != "interrupt" and is_nudge(message.text)
         self._add(ImportedMessage(message=message, origin="nudge" if own else origin, t=t))
+        if origin == "user":
+            self._add_held()
+
+    def hold(self, message: UserMessage, t: float | None = None) -> None:
+        """Hold back a message of the loop until it is known what it precedes. An empty one is ignored."""
+        if message.text or message.images:
+            self._held.append((message, t))
+
+    def finish(self) -> None:
+        """Count the messages that are still held back as left out, because nothing followed them."""
+        for message, _ in self._held:
+            self.session.count_dropped("last words", message.text)
 
     def add_response(
         self,
@@ -86,6 +102,7 @@ class SessionBuilder:
         starts_run: bool = False,
     ) -> None:
         """Add a response of the model."""
+        self._add_held()
         self.steps += 1
         self._clear_pending()
         for index, (raw_id, name, arguments) in enumerate(calls):
@@ -127,6 +144,7 @@ class SessionBuilder:
         status: the HTTP status, if the data has it separately from the message. If not, the status in the message is
         used; none is assumed.
         """
+        self._add_held()
         message = message.strip() or "the provider failed, and does not say why"
         error = build_error(parse_error_body(message), status=status or _parse_status(message))
         failure = AttemptEnded(model=model, kind=error.kind, message=message, status=error.status or None)
@@ -216,6 +234,11 @@ class SessionBuilder:
         self._call_ids.add(id)
         self._raw_ids.add(raw_id)
         return id
+
+    def _add_held(self) -> None:
+        held, self._held = self._held, []
+        for message, t in held:
+            self._add(ImportedMessage(message=message, origin="nudge", t=t))
 
     def _add(self, message: ImportedMessage) -> None:
         self.session.messages.append(message)
