@@ -20,7 +20,7 @@ from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .content_blocks import count_dropped_parts, parse_content, parse_reasoning
 from .imported_session import ImportedSession, RawCall, Unreadable
-from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, usage_from_counts
 from .response_items import RESULT_ITEMS, is_item, reasoning_block
 from .session_builder import ResponseParts, SessionBuilder
 
@@ -275,14 +275,11 @@ def _parse_call(kind: str, item: dict[str, Any]) -> RawCall:
 
 
 def _parse_usage(counted: dict[str, Any]) -> Usage | None:
-    """Return the token counts, in which cached tokens are part of the input and reasoning is part of the output."""
-    return parse_usage(
-        {
-            "prompt_tokens": counted.get("input_tokens"),
-            "completion_tokens": counted.get("output_tokens"),
-            "prompt_tokens_details": {"cached_tokens": counted.get("cached_input_tokens")},
-            "completion_tokens_details": {"reasoning_tokens": counted.get("reasoning_output_tokens")},
-        }
+    return usage_from_counts(
+        counted.get("input_tokens"),
+        counted.get("output_tokens"),
+        cached=counted.get("cached_input_tokens"),
+        reasoning=counted.get("reasoning_output_tokens"),
     )
 
 

@@ -14,7 +14,7 @@ from ..decision import Reasoning, Usage, UserMessage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .imported_session import ImportedSession, Unreadable
-from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, usage_from_counts
 from .session_builder import ResponseParts, SessionBuilder
 
 _PREFIXES = ("session.", "user.", "assistant.", "tool.", "hook.", "system.", "subagent.", "skill.", "permission.")
@@ -246,12 +246,9 @@ class _EventReader:
 
 
 def _parse_usage(counted: dict[str, Any]) -> Usage | None:
-    """Return the token counts of a request, in which cached tokens are part of the input."""
-    return parse_usage(
-        {
-            "prompt_tokens": counted.get("inputTokens"),
-            "completion_tokens": counted.get("outputTokens"),
-            "prompt_tokens_details": {"cached_tokens": counted.get("cacheReadTokens")},
-            "completion_tokens_details": {"reasoning_tokens": counted.get("reasoningTokens")},
-        }
+    return usage_from_counts(
+        counted.get("inputTokens"),
+        counted.get("outputTokens"),
+        cached=counted.get("cacheReadTokens"),
+        reasoning=counted.get("reasoningTokens"),
     )

@@ -21,7 +21,7 @@ from .content_blocks import count_dropped_parts, parse_content
 from .file_values import FileValue, decode_json
 from .imported_session import ImportedSession, Unreadable
 from .openai import add_user_message
-from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, usage_from_counts
 from .session_builder import ResponseParts, SessionBuilder
 from .sqlite_files import is_database, open_database, table_names
 
@@ -345,7 +345,7 @@ def _exit_code(result: Any) -> int:
 
 def _add_usage(usage: Usage | None, counted: dict[str, Any]) -> Usage | None:
     """Return the token counts of a response plus those of one more bubble. Cursor writes unknown counts as 0."""
-    more = parse_usage({"prompt_tokens": counted.get("inputTokens"), "completion_tokens": counted.get("outputTokens")})
+    more = usage_from_counts(counted.get("inputTokens"), counted.get("outputTokens"))
     if usage is None or more is None:
         return usage or more
     return Usage(

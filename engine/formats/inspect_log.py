@@ -26,7 +26,7 @@ from .imported_session import (
 )
 from .openai import parse_tools
 from .packed_files import Allowance, member_names, unpack
-from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_time, usage_from_counts
 from .session_builder import SessionBuilder
 
 _VERSIONS = (1, 2, 3)
@@ -275,14 +275,12 @@ def _usage(counted: Any) -> Usage | None:
     tokens = as_dict(counted)
     total, output = as_number(tokens.get("total_tokens")), as_number(tokens.get("output_tokens")) or 0
     input = tokens.get("input_tokens") if total is None else max(0, total - output)
-    return parse_usage(
-        {
-            "prompt_tokens": input,
-            "completion_tokens": output,
-            "prompt_tokens_details": {"cached_tokens": tokens.get("input_tokens_cache_read")},
-            "completion_tokens_details": {"reasoning_tokens": tokens.get("reasoning_tokens")},
-            "total_cost": tokens.get("total_cost"),
-        }
+    return usage_from_counts(
+        input,
+        output,
+        cached=tokens.get("input_tokens_cache_read"),
+        reasoning=tokens.get("reasoning_tokens"),
+        cost=tokens.get("total_cost"),
     )
 
 

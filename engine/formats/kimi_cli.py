@@ -12,10 +12,11 @@ from typing import Any
 
 from ..decision import Reasoning, Usage, UserMessage
 from ..decision.messages import ResultStatus
+from ..decision.reported_usage import sum_of_counts
 from .content_blocks import count_dropped_parts, parse_content
 from .imported_session import ImportedSession, Unreadable
 from .openai import add_message
-from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, usage_from_counts
 from .session_builder import ResponseParts, SessionBuilder
 
 _WIRE_PREFIXES = ("context.", "turn.", "llm.", "config.", "tools.", "permission.", "usage.", "full_compaction.",
@@ -205,11 +206,6 @@ class _WireReader:
 
 def _parse_usage(usage: dict[str, Any]) -> Usage | None:
     """Return the token counts. Tokens written to or read from a cache are not part of `inputOther`."""
-    return parse_usage(
-        {
-            "input_tokens": usage.get("inputOther"),
-            "output_tokens": usage.get("output"),
-            "cache_read_input_tokens": usage.get("inputCacheRead"),
-            "cache_creation_input_tokens": usage.get("inputCacheCreation"),
-        }
-    )
+    cached = usage.get("inputCacheRead")
+    input = sum_of_counts(usage.get("inputOther"), cached, usage.get("inputCacheCreation"))
+    return usage_from_counts(input, usage.get("output"), cached=cached)

@@ -12,7 +12,7 @@ from ..decision import Usage, UserMessage
 from .content_blocks import MessageContent, count_dropped_parts, message_reasoning, parse_content
 from .imported_session import ImportedSession, RawCall, Unreadable
 from .openai import parse_calls
-from .parsing import as_dict, as_json, as_list, as_text, first_text, message_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, first_text, message_time, parse_usage, usage_from_counts
 from .response_items import reasoning_block
 from .session_builder import SessionBuilder
 
@@ -169,13 +169,9 @@ def _rename(block: Any) -> Any:
 def _usage(message: dict[str, Any]) -> Usage | None:
     """Return the token counts in the library's own form, in which cached tokens are part of the input."""
     usage = as_dict(message.get("usage_metadata"))
-    return parse_usage(
-        {
-            "prompt_tokens": usage.get("input_tokens"),
-            "completion_tokens": usage.get("output_tokens"),
-            "prompt_tokens_details": {"cached_tokens": as_dict(usage.get("input_token_details")).get("cache_read")},
-            "completion_tokens_details": {
-                "reasoning_tokens": as_dict(usage.get("output_token_details")).get("reasoning")
-            },
-        }
+    return usage_from_counts(
+        usage.get("input_tokens"),
+        usage.get("output_tokens"),
+        cached=as_dict(usage.get("input_token_details")).get("cache_read"),
+        reasoning=as_dict(usage.get("output_token_details")).get("reasoning"),
     )

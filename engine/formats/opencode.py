@@ -24,7 +24,7 @@ from ..decision.reported_usage import sum_of_counts
 from .content_blocks import parse_content
 from .file_values import FileValue, decode_json
 from .imported_session import ImportedSession, Unreadable
-from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, usage_from_counts
 from .session_builder import ResponseParts, SessionBuilder
 from .sqlite_files import is_database, open_database, table_names
 
@@ -250,15 +250,12 @@ def _parse_tokens(part: dict[str, Any]) -> Usage | None:
     """Return the token counts. Neither cached tokens nor reasoning are part of the input and output."""
     tokens = as_dict(part.get("tokens"))
     cache = as_dict(tokens.get("cache"))
-    return parse_usage(
-        {
-            "input_tokens": tokens.get("input"),
-            "output_tokens": sum_of_counts(tokens.get("output"), tokens.get("reasoning")),
-            "cache_read_input_tokens": cache.get("read"),
-            "cache_creation_input_tokens": cache.get("write"),
-            "output_tokens_details": {"reasoning_tokens": tokens.get("reasoning")},
-            "cost": part.get("cost"),
-        }
+    return usage_from_counts(
+        sum_of_counts(tokens.get("input"), cache.get("read"), cache.get("write")),
+        sum_of_counts(tokens.get("output"), tokens.get("reasoning")),
+        cached=cache.get("read"),
+        reasoning=tokens.get("reasoning"),
+        cost=part.get("cost"),
     )
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from ..decision import Usage, UserMessage
 from ..decision.messages import ResultStatus
+from ..decision.reported_usage import sum_of_counts
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
 from .imported_session import ImportedSession, Unreadable, without_repeated_lines
-from .parsing import as_dict, as_json, as_list, as_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, parse_time, usage_from_counts
 from .session_builder import SessionBuilder
 
 _TYPES = frozenset(
@@ -202,13 +203,10 @@ def _rename(block: Any) -> Any:
 
 def _parse_usage(usage: dict[str, Any]) -> Usage | None:
     """Return the token counts. Tokens written to or read from a cache are not part of the input."""
-    return parse_usage(
-        {
-            "input_tokens": usage.get("input"),
-            "output_tokens": usage.get("output"),
-            "cache_read_input_tokens": usage.get("cacheRead"),
-            "cache_creation_input_tokens": usage.get("cacheWrite"),
-            "output_tokens_details": {"reasoning_tokens": usage.get("reasoning")},
-            "cost": as_dict(usage.get("cost")).get("total"),
-        }
+    return usage_from_counts(
+        sum_of_counts(usage.get("input"), usage.get("cacheRead"), usage.get("cacheWrite")),
+        usage.get("output"),
+        cached=usage.get("cacheRead"),
+        reasoning=usage.get("reasoning"),
+        cost=as_dict(usage.get("cost")).get("total"),
     )

@@ -13,7 +13,7 @@ from ..decision import Reasoning, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import parse_content
 from .imported_session import ImportedSession, RawCall, Unreadable
-from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, usage_from_counts
 from .session_builder import SessionBuilder
 
 _LISTS = ("messages", "all_messages", "message_history", "new_messages")
@@ -197,12 +197,10 @@ def _usage(usage: dict[str, Any]) -> Usage | None:
     """Return the token counts, under their current names or those of version 0."""
     details = as_dict(usage.get("details"))
     spent = usage.get("output_reasoning_tokens") or details.get("reasoning_tokens")
-    return parse_usage(
-        {
-            "prompt_tokens": usage.get("input_tokens", usage.get("request_tokens")),
-            "completion_tokens": usage.get("output_tokens", usage.get("response_tokens")),
-            "prompt_tokens_details": {"cached_tokens": usage.get("cache_read_tokens", details.get("cached_tokens"))},
-            "completion_tokens_details": {"reasoning_tokens": spent},
-            "cost": usage.get("cost"),
-        }
+    return usage_from_counts(
+        usage.get("input_tokens", usage.get("request_tokens")),
+        usage.get("output_tokens", usage.get("response_tokens")),
+        cached=usage.get("cache_read_tokens", details.get("cached_tokens")),
+        reasoning=spent,
+        cost=usage.get("cost"),
     )

@@ -20,7 +20,7 @@ from ..decision import AssistantMessage, ToolResult, ToolSpec, Usage, UserMessag
 from .content_blocks import message_reasoning, parse_content
 from .imported_session import ImportedEnding, ImportedSession, RawCall, Unreadable
 from .openai import parse_calls
-from .parsing import as_dict, as_list, as_text, first_text, parse_usage
+from .parsing import as_dict, as_list, as_text, first_text, usage_from_counts
 from .session_builder import SessionBuilder
 
 SUBMIT = "submit"
@@ -287,7 +287,7 @@ def _ending(status: str) -> ImportedEnding | None:
 def _usage(stats: dict[str, Any]) -> Usage | None:
     names = ("tokens_sent", "tokens_received", "instance_cost")
     sent, received, cost = (stats.get(name) for name in names)
-    return parse_usage({"prompt_tokens": sent, "completion_tokens": received, "cost": cost})
+    return usage_from_counts(sent, received, cost=cost)
 
 
 def _model(data: dict[str, Any]) -> str:
