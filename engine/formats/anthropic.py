@@ -107,4 +107,4 @@ def _add_message(builder: SessionBuilder, message: Any) -> None:
             count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
             builder.add_system(content.text, t)
         case role:
-            session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", message)
+            session.count_unknown("role", role, message)

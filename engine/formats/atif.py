@@ -115,7 +115,7 @@ class _TrajectoryReader:
             case "agent" | "system":
                 session.count_dropped("own words", _contents(step))
             case source:
-                session.count_dropped(f"role: {as_text(source)[:40] or 'none'}", _contents(step))
+                session.count_unknown("role", source, _contents(step))
 
     def finish(self) -> None:
         """Read how the session ended, and the token counts given only for the whole session."""

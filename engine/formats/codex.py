@@ -122,8 +122,8 @@ class _RolloutReader:
             case "" if is_item(line) or "role" in line:
                 self._add_item(line, t)
             case kind:
-                named = as_text(kind) or as_text(line.get("record_type")) or "none"
-                self.session.count_dropped(f"line: {named[:40]}", payload)
+                named = as_text(kind) or as_text(line.get("record_type"))
+                self.session.count_unknown("line", named, payload)
 
     def finish(self) -> None:
         """Add the pending items, and count what followed the last response."""
@@ -204,7 +204,7 @@ class _RolloutReader:
         elif kind.endswith("_call"):
             self._open(t).calls.append(_parse_call(kind, item))
         else:
-            self.session.count_dropped(f"item: {kind[:40]}", item)
+            self.session.count_unknown("item", kind, item)
 
     def _add_message(self, item: dict[str, Any], t: float | None) -> None:
         role = item.get("role")
@@ -217,7 +217,7 @@ class _RolloutReader:
         if role in ("developer", "system"):
             self._builder.add_system(content.text, t)
         elif role != "user":
-            self.session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", item)
+            self.session.count_unknown("role", role, item)
         elif content.text not in self._typed and _is_own(content.text):
             self._builder.hold(UserMessage.of(content.parts), t)
         elif content.parts:

@@ -175,7 +175,7 @@ class _EventReader:
                 self._end_response()
                 self._builder.add_user(UserMessage(""), "interrupt", t)
             case _:
-                self.session.count_dropped(f"line: {kind[:40] or 'none'}", data)
+                self.session.count_unknown("line", kind, data)
 
     def finish(self) -> None:
         """Add the pending messages, and count what followed the last response."""

@@ -97,7 +97,7 @@ def _read_transcript(lines: list[Any]) -> ImportedSession:
         elif _is_message(line):
             _add_prompt(builder, line)
         else:
-            session.count_dropped(f"line: {as_text(line.get('type'))[:40] or 'none'}", line)
+            session.count_unknown("line", line.get("type"), line)
     if not response.is_empty:
         builder.add_parts(response)
     return session
@@ -259,7 +259,7 @@ class _ConversationReader:
         elif bubble.get("type") == _MODEL:
             self._add_part(bubble, t)
         else:
-            self.session.count_dropped(f"role: {as_text(bubble.get('type'))[:40] or 'none'}", bubble)
+            self.session.count_unknown("role", bubble.get("type"), bubble)
 
     def finish(self, status: str) -> None:
         """Add the pending response. `status`: how the conversation ended."""

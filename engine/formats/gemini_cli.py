@@ -111,7 +111,7 @@ class _SessionReader:
         elif kind == "info" and text.startswith(_CANCELLED):
             self._builder.add_user(UserMessage(""), "interrupt", t)
         else:
-            session.count_dropped(f"role: {kind[:40] or 'none'}", message)
+            session.count_unknown("role", kind, message)
 
     def _add_response(self, message: dict[str, Any], t: float | None) -> None:
         session = self._session

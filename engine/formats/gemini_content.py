@@ -48,7 +48,7 @@ def _add_part(found: MessageContent, part: dict[str, Any], session: ImportedSess
         _add_file(found, part, session, pictures)
     else:
         kind = next(iter(part), "none")
-        session.count_dropped(f"content part: {kind[:40]}", part)
+        session.count_unknown("content part", kind, part)
         found.parts.append(f"[{kind[:40]}]")
 
 

@@ -167,7 +167,7 @@ class _SampleReader:
             case "tool":
                 self._add_result(message, content)
             case _:
-                session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", message)
+                session.count_unknown("role", role, message)
 
     def _add_response(self, message: dict[str, Any], content: MessageContent) -> None:
         request = self._take_request(message)

@@ -132,7 +132,7 @@ class _WireReader:
             case "metadata" | "turn.prompt" | "turn.steer":
                 self.session.count_loss(f"line: {kind}")  # typed text is also appended as a message
             case _:
-                self.session.count_dropped(f"line: {kind[:40] or 'none'}", line)
+                self.session.count_unknown("line", kind, line)
 
     def finish(self) -> None:
         """Add the pending response, and count what followed the last response."""
@@ -152,7 +152,7 @@ class _WireReader:
         content = parse_content(message.get("content"), session, pictures=True)
         count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
         if message.get("role") != "user":
-            session.count_dropped(f"role: {as_text(message.get('role'))[:40] or 'none'}", message)
+            session.count_unknown("role", message.get("role"), message)
         elif as_text(as_dict(message.get("origin")).get("kind")) not in _USERS_OWN:
             self._builder.hold(UserMessage(content.text), t)
         elif content.parts:

@@ -122,7 +122,7 @@ class _MessageReader:
                 id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
                 self._builder.add_result(id, name, content.text, status, content.images, t)  # type: ignore[arg-type]
             case _:
-                self._session.count_dropped(f"role: {kind}", message)
+                self._session.count_unknown("role", kind, message)
 
     def _add_response(
         self, message: dict[str, Any], more: dict[str, Any], content: MessageContent, t: float | None

@@ -196,7 +196,7 @@ def add_message(builder: SessionBuilder, message: Any) -> None:
         case "error":
             builder.add_failure(content.text or describe_failure(message), t=t)
         case _:
-            session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", message)
+            session.count_unknown("role", role, message)
 
 
 def add_user_message(builder: SessionBuilder, content: MessageContent, t: float | None) -> None:

@@ -106,7 +106,7 @@ class _SessionReader:
             case "assistant":
                 self._add_answer(info, known, t)
             case role:
-                session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", parts)
+                session.count_unknown("role", role, parts)
 
     def _add_prompt(self, parts: list[dict[str, Any]], t: float | None) -> None:
         words: list[str | Image] = []
@@ -120,7 +120,7 @@ class _SessionReader:
                 block = {"type": "image_url", "image_url": {"url": part.get("url")}}
                 words += parse_content([block], self.session, pictures=True).parts
             else:
-                self.session.count_dropped(f"content part: {kind[:40] or 'none'}", part)
+                self.session.count_unknown("content part", kind, part)
         if any(words):
             self._builder.add_user(UserMessage.of([word for word in words if word]), "user", t)
 
@@ -168,7 +168,7 @@ class _SessionReader:
             case "step-finish":
                 step.usage, step.finish = _parse_tokens(part), as_text(part.get("reason"))
             case kind:
-                self.session.count_dropped(f"content part: {as_text(kind)[:40] or 'none'}", part)
+                self.session.count_unknown("content part", kind, part)
 
     # ---- version 2
 
@@ -189,7 +189,7 @@ class _SessionReader:
             case "assistant":
                 self._add_row_of_model(data, t)
             case _:
-                self.session.count_dropped(f"line: {kind[:40] or 'none'}", data)
+                self.session.count_unknown("line", kind, data)
 
     def _add_row_of_model(self, data: dict[str, Any], t: float | None) -> None:
         model, error = as_text(as_dict(data.get("model")).get("id")), as_dict(data.get("error"))

@@ -113,7 +113,7 @@ class _EventReader:
             case "PauseEvent" | "InterruptEvent":
                 self._builder.add_user(UserMessage(""), "interrupt", t)
             case _:
-                self.session.count_dropped(f"line: {kind[:40] or 'none'}", {"content": as_text(event.get("summary"))})
+                self.session.count_unknown("line", kind, {"content": as_text(event.get("summary"))})
 
     def finish(self) -> None:
         """Assign the remaining usage to the last response, if it has no counts of its own."""

@@ -115,7 +115,7 @@ class _SessionReader:
             case "model_change" | "thinking_level_change" | "session_info" | "label":
                 session.count_loss(f"line: {kind}")
             case _:
-                session.count_dropped(f"line: {kind[:40] or 'none'}", line)
+                session.count_unknown("line", kind, line)
 
     def finish(self) -> None:
         """Count what followed the last response."""
@@ -142,7 +142,7 @@ class _SessionReader:
             case "custom" | "hookMessage" | "branchSummary" | "compactionSummary":
                 self._builder.hold(UserMessage(content.text or as_text(message.get("summary"))), t)
             case _:
-                session.count_dropped(f"role: {role[:40] or 'none'}", message)
+                session.count_unknown("role", role, message)
 
     def _add_response(self, message: dict[str, Any], content: MessageContent, t: float | None) -> None:
         session, reason, model = self._session, as_text(message.get("stopReason")), as_text(message.get("model"))

@@ -94,7 +94,7 @@ class _MessageReader:
             case "response":
                 self._add_response(message)
             case kind:
-                self._session.count_dropped(f"role: {as_text(kind)[:40] or 'none'}", message)
+                self._session.count_unknown("role", kind, message)
 
     def _add_request(self, message: dict[str, Any]) -> None:
         self._session.count_unread_fields("message field", _whole(message), _REQUEST_FIELDS, "request.")
@@ -123,7 +123,7 @@ class _MessageReader:
             case "retry-prompt":
                 self._builder.add_user(UserMessage(as_json(content)), "nudge", t)
             case _:
-                self._session.count_dropped(f"content part: {kind[:40] or 'none'}", _contents(part))
+                self._session.count_unknown("content part", kind, _contents(part))
 
     def _add_response(self, message: dict[str, Any]) -> None:
         self._session.count_unread_fields("message field", _whole(message), _RESPONSE_FIELDS, "response.")
@@ -142,7 +142,7 @@ class _MessageReader:
                 case "builtin-tool-call" | "builtin-tool-return":
                     self._session.count_loss("provider tool")
                 case _:
-                    self._session.count_dropped(f"content part: {kind[:40] or 'none'}", _contents(part))
+                    self._session.count_unknown("content part", kind, _contents(part))
         model = as_text(message.get("model_name"))
         self._session.model = self._session.model or model
         self._builder.add_response(

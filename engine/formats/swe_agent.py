@@ -195,9 +195,10 @@ class _HistoryReader:
             case "user":
                 self._builder.add_user(UserMessage(text), "nudge" if self._begun else "user")
                 self._begun = True
+            case "tool":
+                self._session.count_dropped("result without a call", text)
             case role:
-                kind = "result without a call" if role == "tool" else f"role: {as_text(role)[:40] or 'none'}"
-                self._session.count_dropped(kind, text)
+                self._session.count_unknown("role", role, text)
 
     def finish(self, last: dict[str, Any]) -> None:
         """Add the result of the last action, which only the trajectory has if the session ended with it."""
