@@ -271,13 +271,8 @@ class _TranscriptReader:
         )
 
     def _add_results(self, content: MessageContent, t: float | None) -> None:
-        session = self._session
-        count_dropped_parts(content, session, calls=True, reasoning=True)
-        for result in content.results:
-            inside = parse_content(result.content, session, pictures=True)
-            count_dropped_parts(inside, session, calls=True, results=True, reasoning=True)
-            status = _result_status(inside.text, result.is_error)
-            self._builder.add_result(result.call_id, "", inside.text, status, inside.images, t)
+        count_dropped_parts(content, self._session, calls=True, reasoning=True)
+        self._builder.add_result_blocks(content, t, _result_status)
 
     def _add_words(self, line: dict[str, Any], content: MessageContent, next_text: str, t: float | None) -> None:
         """Add a text in the user's role: the user's words begin a run, others are held back."""

@@ -238,7 +238,7 @@ class _RolloutReader:
             output = whole.get("content_items") or whole["content"]
         content = parse_content(output, self.session, pictures=True)
         status: ResultStatus = "error" if failed or _exit_code(content.text) else "ok"
-        self._builder.add_result(as_text(item.get("call_id")), "", content.text, status, content.images, t)
+        self._builder.add_result_content(as_text(item.get("call_id")), "", content, status, t)
 
     def _open(self, t: float | None) -> ResponseParts:
         if self._response is not None and self._response.results:

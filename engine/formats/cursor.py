@@ -113,7 +113,6 @@ def _end_turn(builder: SessionBuilder, line: dict[str, Any]) -> None:
 
 def _add_prompt(builder: SessionBuilder, line: dict[str, Any]) -> None:
     content = parse_content(line["message"]["content"], builder.session, pictures=True)
-    count_dropped_parts(content, builder.session, calls=True, reasoning=True)
     add_user_message(builder, content, None)
 
 

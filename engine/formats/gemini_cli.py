@@ -104,8 +104,7 @@ class _SessionReader:
         elif kind == "user" and text.startswith(("/", "?")) and following.get("type") != "gemini":
             session.count_dropped("local command", content.text)
         elif kind == "user":
-            count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
-            self._builder.add_user(UserMessage.of(content.parts), t=t)
+            self._builder.add_prompt(content, t=t)
         elif kind == "error" and text.startswith(_API_ERROR):
             self._builder.add_failure(content.text, t=t)
         elif kind == "info" and text.startswith(_CANCELLED):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..decision import Usage, UserMessage
+from ..decision import Usage
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
 from .file_values import FileValue, decode_json
@@ -161,7 +161,7 @@ class _SampleReader:
             case "user":
                 own = self._builder.steps > 0 and message.get("source") not in ("input", "operator")
                 origin: Origin = "nudge" if own else "user"
-                self._builder.add_user(UserMessage.of(content.parts), origin)
+                self._builder.add_prompt(content, origin)
             case "assistant":
                 self._add_response(message, content)
             case "tool":

@@ -201,7 +201,7 @@ class _WireReader:
         content = parse_content(output, self.session, pictures=True)
         failed = result.get("isError") is True or bool(result.get("error"))
         status: ResultStatus = "error" if failed else "ok"
-        self._builder.add_result(as_text(event.get("toolCallId")), "", content.text, status, content.images, t)
+        self._builder.add_result_content(as_text(event.get("toolCallId")), "", content, status, t)
 
 
 def _parse_usage(usage: dict[str, Any]) -> Usage | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..decision import Usage, UserMessage
+from ..decision import Usage
+from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, message_reasoning, parse_content
 from .imported_session import ImportedSession, RawCall, Unreadable
 from .openai import parse_calls
@@ -114,13 +115,13 @@ class _MessageReader:
             case "system" | "developer":
                 self._builder.add_system(content.text, t)
             case "human":
-                self._builder.add_user(UserMessage.of(content.parts), t=t)
+                self._builder.add_prompt(content, t=t)
             case "ai":
                 self._add_response(message, more, content, t)
             case "tool" | "function":
-                status = "error" if message.get("status") == "error" else "ok"
+                status: ResultStatus = "error" if message.get("status") == "error" else "ok"
                 id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
-                self._builder.add_result(id, name, content.text, status, content.images, t)  # type: ignore[arg-type]
+                self._builder.add_result_content(id, name, content, status, t)
             case _:
                 self._session.count_unknown("role", kind, message)
 

@@ -229,7 +229,7 @@ class _SessionReader:
         status: ResultStatus = "error" if failed or (isinstance(exit_code, int) and exit_code) else "ok"
         ended = parse_time(as_dict(state.get("time")).get("end")) or t
         self.session.count_loss("image", len(as_list(state.get("attachments"))))
-        self._builder.add_result(id, "", content.text, status, content.images, ended)
+        self._builder.add_result_content(id, "", content, status, ended)
 
     def _add_error(self, error: dict[str, Any], name: str, model: str, t: float | None) -> None:
         """Add how a message ended. What came before stays a response; a call without a result was cut off."""

@@ -130,15 +130,13 @@ class _SessionReader:
         content = _parse_blocks(message.get("content"), session, pictures=role in ("user", "toolResult"))
         match role:
             case "user":
-                count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
-                self._builder.add_user(UserMessage.of(content.parts), "user", t)
+                self._builder.add_prompt(content, t=t)
             case "assistant":
                 self._add_response(message, content, t)
             case "toolResult":
-                count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
                 status: ResultStatus = "error" if message.get("isError") is True else "ok"
                 id, name = as_text(message.get("toolCallId")), as_text(message.get("toolName"))
-                self._builder.add_result(id, name, content.text, status, content.images, t)
+                self._builder.add_result_content(id, name, content, status, t)
             case "custom" | "hookMessage" | "branchSummary" | "compactionSummary":
                 self._builder.hold(UserMessage(content.text or as_text(message.get("summary"))), t)
             case _:

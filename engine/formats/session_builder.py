@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..decision import AssistantMessage, AttemptEnded, Image, Reasoning, ToolCall, ToolResult, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from ..providers.error_replies import build_error, parse_error_body
+from .content_blocks import MessageContent, count_dropped_parts, parse_content
 from .imported_session import ImportedCompaction, ImportedMessage, ImportedSession, Origin, RawCall, is_nudge
 from .parsing import as_number, count_characters
 
@@ -78,6 +79,11 @@ class SessionBuilder:
         self._add(ImportedMessage(message=message, origin="nudge" if own else origin, t=t))
         if origin == "user":
             self._add_held()
+
+    def add_prompt(self, content: MessageContent, origin: Origin = "user", t: float | None = None) -> None:
+        """Add a message in the user's role from its content, of which only texts and images can be kept."""
+        count_dropped_parts(content, self.session, calls=True, results=True, reasoning=True)
+        self.add_user(UserMessage.of(content.parts), origin, t)
 
     def hold(self, message: UserMessage, t: float | None = None) -> None:
         """Hold back a message of the loop until it is known what it precedes. An empty one is ignored."""
@@ -168,6 +174,32 @@ class SessionBuilder:
             self.session.count_loss("image", len(images))
             return
         self._add(ImportedMessage(message=ToolResult(call.id, call.name, content, status, tuple(images)), t=t))
+
+    def add_result_content(
+        self,
+        raw_id: str,
+        name: str,
+        content: MessageContent,
+        status: ResultStatus = "ok",
+        t: float | None = None,
+    ) -> None:
+        """Add a result as `add_result` does, from its content, of which only texts and images can be kept."""
+        count_dropped_parts(content, self.session, calls=True, results=True, reasoning=True)
+        self.add_result(raw_id, name, content.text, status, content.images, t)
+
+    def add_result_blocks(
+        self,
+        content: MessageContent,
+        t: float | None = None,
+        status_of: Callable[[str, bool], ResultStatus] = lambda text, is_error: "error" if is_error else "ok",
+    ) -> None:
+        """Add the results in a message of the user's role, as in Anthropic's form.
+
+        status_of: returns a result's status from its text and whether it is marked as an error.
+        """
+        for block in content.results:
+            inside = parse_content(block.content, self.session, pictures=True)
+            self.add_result_content(block.call_id, "", inside, status_of(inside.text, block.is_error), t)
 
     def add_compaction(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from endstop.decision import UserMessage
+from endstop.formats import FORMATS, detect_format
 from endstop.formats.imported_session import ImportedSession
 from endstop.formats.session_builder import SessionBuilder
 
@@ -64,3 +65,33 @@ def test_an_empty_message_is_not_held_back() -> None:
     builder.finish()
     assert len(builder.session.messages) == 1
     assert not builder.session.losses
+
+
+CONTENT: list[dict[str, object]] = [
+    {"type": "text", "text": "Set the port"},
+    {"type": "tool_use", "id": "c1", "name": "bash", "input": {}},
+    {"type": "tool_result", "tool_use_id": "c1", "content": "8080"},
+    {"type": "thinking", "thinking": "hm"},
+]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [{"type": "human", "data": {"content": CONTENT}}],
+        {"schema_version": "ATIF-v1.7", "steps": [{"source": "user", "message": CONTENT}]},
+    ],
+    ids=["langchain", "atif"],
+)
+def test_what_a_prompt_cannot_hold_is_counted_whatever_the_format(data: object) -> None:
+    name = detect_format(data)
+    assert name is not None
+    (session,) = FORMATS[name].sessions(data)
+    (prompt,) = session.messages
+    assert prompt.message == UserMessage("Set the port")
+    assert {kind: session.losses[kind] for kind in ("call", "answer", "thought", "characters")} == {
+        "call": 1,
+        "answer": 1,
+        "thought": 1,
+        "characters": 4,
+    }
