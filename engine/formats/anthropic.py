@@ -88,7 +88,6 @@ def _add_message(builder: SessionBuilder, message: Any) -> None:
     content = parse_content(message.get("content"), session, pictures=message.get("role") == "user")
     match message.get("role"):
         case "user":
-            count_dropped_parts(content, session, calls=True, reasoning=True)
             add_user_message(builder, content, t)
         case "assistant" if describe_failure(message):
             builder.add_failure(content.text or describe_failure(message), t=t)
@@ -107,4 +106,4 @@ def _add_message(builder: SessionBuilder, message: Any) -> None:
             count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
             builder.add_system(content.text, t)
         case role:
-            session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", message)
+            session.count_unknown("role", role, message)

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from msgspec.structs import replace
 
-from ..decision import Reasoning, Usage, UserMessage
+from ..decision import Reasoning, Usage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from ..decision.outcome import STATUS_OF, Status
@@ -109,13 +109,13 @@ class _TrajectoryReader:
             case "user":
                 content = self._content(step.get("message"))
                 origin: Origin = "nudge" if extra.get("origin", "user") != "user" else "user"
-                self._builder.add_user(UserMessage.of(content.parts), origin, t)
+                self._builder.add_prompt(content, origin, t)
             case "agent" if step.get("llm_call_count") != 0:
                 self._add_response(step, extra, t)
             case "agent" | "system":
                 session.count_dropped("own words", _contents(step))
             case source:
-                session.count_dropped(f"role: {as_text(source)[:40] or 'none'}", _contents(step))
+                session.count_unknown("role", source, _contents(step))
 
     def finish(self) -> None:
         """Read how the session ended, and the token counts given only for the whole session."""
@@ -163,9 +163,9 @@ class _TrajectoryReader:
             call_id, status = as_text(result.get("source_call_id")), as_text(extra.get("status"))
             if call_id or self._builder.pending_calls:
                 said: ResultStatus = status if status in _RESULT_STATUSES else "ok"  # type: ignore[assignment]
-                self._builder.add_result(call_id, "", content.text, said, content.images, t)
+                self._builder.add_result_content(call_id, "", content, said, t)
             elif content.parts:
-                self._builder.add_user(UserMessage.of(content.parts), "nudge", t)
+                self._builder.add_prompt(content, "nudge", t)
 
     def _content(self, content: Any) -> MessageContent:
         parts = [_as_block(part) for part in content] if isinstance(content, list) else content

@@ -190,17 +190,12 @@ def _as_blocks(content: Any) -> list[Any]:
 
 
 class _TranscriptReader:
-    """Reader that adds the lines of one agent to a session.
-
-    Texts that are not from the user are held back until it is known what they precede: a prompt, which then begins the
-    run, or a response. At the end of a session, nothing follows them.
-    """
+    """Reader that adds the lines of one agent to a session."""
 
     def __init__(self, session: ImportedSession, agent: str) -> None:
         self._session = session
         self._agent = agent
         self._builder = SessionBuilder(session)
-        self._held: list[tuple[MessageContent, float | None]] = []
         self._compacted: dict[str, Any] | None = None
         """The line that reports a compaction, until its summary follows."""
         self._index_of: dict[str, int] = {}
@@ -226,8 +221,7 @@ class _TranscriptReader:
     def finish(self) -> None:
         """Count what followed the last response."""
         self._count_compacted()
-        for content, _ in self._held:
-            self._session.count_dropped("last words", content.text)
+        self._builder.finish()
 
     def _count_compacted(self) -> None:
         """Count a compaction whose summary is missing: what the model read from then on is not known."""
@@ -246,7 +240,6 @@ class _TranscriptReader:
         """Add a line without a message: a failed request, queued words, or something that is not read."""
         type, inside = as_text(line.get("type"))[:40] or "none", as_dict(line.get("attachment"))
         if type == "system" and line.get("subtype") == "api_error":
-            self._release()
             self._builder.add_failure(_failure_text(line), t=t)
         elif inside.get("type") == "queued_command" and inside.get("prompt"):
             content = parse_content(inside["prompt"], self._session, pictures=True)
@@ -261,7 +254,6 @@ class _TranscriptReader:
             self._session.count_contents(line.get("data") or inside)
 
     def _add_response(self, line: dict[str, Any], content: MessageContent, t: float | None) -> None:
-        self._release()
         message, model = line["message"], as_text(line["message"].get("model"))
         if _is_failure(line):
             self._builder.add_failure(content.text or describe_failure(line), t=t)
@@ -279,13 +271,8 @@ class _TranscriptReader:
         )
 
     def _add_results(self, content: MessageContent, t: float | None) -> None:
-        session = self._session
-        count_dropped_parts(content, session, calls=True, reasoning=True)
-        for result in content.results:
-            inside = parse_content(result.content, session, pictures=True)
-            count_dropped_parts(inside, session, calls=True, results=True, reasoning=True)
-            status = _result_status(inside.text, result.is_error)
-            self._builder.add_result(result.call_id, "", inside.text, status, inside.images, t)
+        count_dropped_parts(content, self._session, calls=True, reasoning=True)
+        self._builder.add_result_blocks(content, t, _result_status)
 
     def _add_words(self, line: dict[str, Any], content: MessageContent, next_text: str, t: float | None) -> None:
         """Add a text in the user's role: the user's words begin a run, others are held back."""
@@ -295,11 +282,9 @@ class _TranscriptReader:
             return
         origin = _origin(line, content.text, next_text)
         if origin == "nudge":
-            self._held.append((content, t))
-            return
-        self._builder.add_user(UserMessage.of(content.parts), origin, t)
-        if origin == "user":
-            self._release()
+            self._builder.hold(UserMessage.of(content.parts), t)
+        else:
+            self._builder.add_user(UserMessage.of(content.parts), origin, t)
 
     def _add_compaction(self, summary: MessageContent, t: float | None) -> bool:
         """Add a compaction with its summary. Return False if nothing comes before it."""
@@ -313,11 +298,6 @@ class _TranscriptReader:
             after_tokens=counted.get("postTokens"),
             t=t,
         )
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for content, t in held:
-            self._builder.add_user(UserMessage.of(content.parts), "nudge", t)
 
 
 def _origin(line: dict[str, Any], text: str, next_text: str) -> Origin:

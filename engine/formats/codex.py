@@ -18,9 +18,9 @@ import msgspec
 from ..decision import Usage, UserMessage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
-from .content_blocks import MessageContent, count_dropped_parts, parse_content, parse_reasoning
+from .content_blocks import count_dropped_parts, parse_content, parse_reasoning
 from .imported_session import ImportedSession, RawCall, Unreadable
-from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, usage_from_counts
 from .response_items import RESULT_ITEMS, is_item, reasoning_block
 from .session_builder import ResponseParts, SessionBuilder
 
@@ -88,10 +88,7 @@ def _is_old_header(line: dict[str, Any]) -> bool:
 
 
 class _RolloutReader:
-    """Reader that adds the lines of a rollout to a session.
-
-    Texts that are not from the user are held back until it is known what they precede, as in `claude_code.py`.
-    """
+    """Reader that adds the lines of a rollout to a session."""
 
     def __init__(self, lines: Any) -> None:
         self.session = ImportedSession()
@@ -103,7 +100,6 @@ class _RolloutReader:
         """Token counts of the response whose items follow."""
         self._total: Any = None
         """Token counts of the whole session, which show whether a count is a repetition."""
-        self._held: list[tuple[MessageContent, float | None]] = []
         self._typed = frozenset(_typed_texts(as_list(lines)))
 
     def add_line(self, line: dict[str, Any]) -> None:
@@ -126,14 +122,13 @@ class _RolloutReader:
             case "" if is_item(line) or "role" in line:
                 self._add_item(line, t)
             case kind:
-                named = as_text(kind) or as_text(line.get("record_type")) or "none"
-                self.session.count_dropped(f"line: {named[:40]}", payload)
+                named = as_text(kind) or as_text(line.get("record_type"))
+                self.session.count_unknown("line", named, payload)
 
     def finish(self) -> None:
         """Add the pending items, and count what followed the last response."""
         self._end_response()
-        for content, _ in self._held:
-            self.session.count_dropped("last words", content.text)
+        self._builder.finish()
         self.session.count_loss("usage without a response", self._usage is not None)
         self.session.model = self.session.model or self._model
 
@@ -162,7 +157,7 @@ class _RolloutReader:
             else:
                 session.count_loss(f"item: compacted {first_text(item, 'role', 'type')[:40]}")
         if not self._builder.add_compaction(put_first or (UserMessage.of(summary.parts),), t=t):
-            self._hold(summary, t)
+            self._builder.hold(UserMessage.of(summary.parts), t)
 
     # ---- events
 
@@ -175,7 +170,6 @@ class _RolloutReader:
                 self._builder.add_user(UserMessage(""), "interrupt", t)
             case "error" | "stream_error":
                 self._end_response()
-                self._release()
                 self._builder.add_failure(describe_failure(event) or as_text(event.get("message")), t=t)
             case kind:
                 self.session.count_loss(f"line: event_msg ({as_text(kind)[:40]})")
@@ -210,7 +204,7 @@ class _RolloutReader:
         elif kind.endswith("_call"):
             self._open(t).calls.append(_parse_call(kind, item))
         else:
-            self.session.count_dropped(f"item: {kind[:40]}", item)
+            self.session.count_unknown("item", kind, item)
 
     def _add_message(self, item: dict[str, Any], t: float | None) -> None:
         role = item.get("role")
@@ -223,12 +217,11 @@ class _RolloutReader:
         if role in ("developer", "system"):
             self._builder.add_system(content.text, t)
         elif role != "user":
-            self.session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", item)
+            self.session.count_unknown("role", role, item)
         elif content.text not in self._typed and _is_own(content.text):
-            self._hold(content, t)
+            self._builder.hold(UserMessage.of(content.parts), t)
         elif content.parts:
             self._builder.add_user(UserMessage.of(content.parts), "user", t)
-            self._release()
 
     def _add_result(self, item: dict[str, Any], t: float | None) -> None:
         """Add a result. It waits with its response, whose token counts may follow it."""
@@ -245,7 +238,7 @@ class _RolloutReader:
             output = whole.get("content_items") or whole["content"]
         content = parse_content(output, self.session, pictures=True)
         status: ResultStatus = "error" if failed or _exit_code(content.text) else "ok"
-        self._builder.add_result(as_text(item.get("call_id")), "", content.text, status, content.images, t)
+        self._builder.add_result_content(as_text(item.get("call_id")), "", content, status, t)
 
     def _open(self, t: float | None) -> ResponseParts:
         if self._response is not None and self._response.results:
@@ -259,20 +252,10 @@ class _RolloutReader:
         response, self._response = self._response, None
         if response is None:
             return
-        self._release()
         response.model = self._model
         self._builder.add_parts(response)
         for item, t in response.results:
             self._write_result(item, t)
-
-    def _hold(self, content: MessageContent, t: float | None) -> None:
-        if content.parts:
-            self._held.append((content, t))
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for content, t in held:
-            self._builder.add_user(UserMessage.of(content.parts), "nudge", t)
 
 
 def _typed_texts(lines: list[Any]) -> Iterator[str]:
@@ -292,14 +275,11 @@ def _parse_call(kind: str, item: dict[str, Any]) -> RawCall:
 
 
 def _parse_usage(counted: dict[str, Any]) -> Usage | None:
-    """Return the token counts, in which cached tokens are part of the input and reasoning is part of the output."""
-    return parse_usage(
-        {
-            "prompt_tokens": counted.get("input_tokens"),
-            "completion_tokens": counted.get("output_tokens"),
-            "prompt_tokens_details": {"cached_tokens": counted.get("cached_input_tokens")},
-            "completion_tokens_details": {"reasoning_tokens": counted.get("reasoning_output_tokens")},
-        }
+    return usage_from_counts(
+        counted.get("input_tokens"),
+        counted.get("output_tokens"),
+        cached=counted.get("cached_input_tokens"),
+        reasoning=counted.get("reasoning_output_tokens"),
     )
 
 

@@ -14,7 +14,7 @@ from ..decision import Reasoning, Usage, UserMessage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
 from .imported_session import ImportedSession, Unreadable
-from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, usage_from_counts
 from .session_builder import ResponseParts, SessionBuilder
 
 _PREFIXES = ("session.", "user.", "assistant.", "tool.", "hook.", "system.", "subagent.", "skill.", "permission.")
@@ -126,7 +126,7 @@ def _prompts_of_agents(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, A
 
 
 class _EventReader:
-    """Reader that adds the events of one agent to a session. Texts not from the user wait for what they precede."""
+    """Reader that adds the events of one agent to a session."""
 
     def __init__(self, usages: dict[str, Usage]) -> None:
         self.session = ImportedSession()
@@ -134,7 +134,6 @@ class _EventReader:
         self._usages = usages
         self._builder = SessionBuilder(self.session)
         self._response: ResponseParts | None = None
-        self._held: list[tuple[str, float | None]] = []
         self._model = ""
         self._compacting_from = 0
         """Number of messages of the session when the last compaction began. Messages after that stay, because it runs
@@ -160,10 +159,9 @@ class _EventReader:
                 self._add_system(as_text(data.get("content")), t)
             case "system.notification":
                 self._end_response()
-                self._held.append((as_text(data.get("content")), t))
+                self._builder.hold(UserMessage(as_text(data.get("content"))), t)
             case "session.error":
                 self._end_response()
-                self._release()
                 status = as_text(data.get("statusCode"))
                 text = first_text(data, "message", "errorType")
                 self._builder.add_failure(f"status {status}: {text}" if status else text, t=t)
@@ -177,13 +175,12 @@ class _EventReader:
                 self._end_response()
                 self._builder.add_user(UserMessage(""), "interrupt", t)
             case _:
-                self.session.count_dropped(f"line: {kind[:40] or 'none'}", data)
+                self.session.count_unknown("line", kind, data)
 
     def finish(self) -> None:
         """Add the pending messages, and count what followed the last response."""
         self._end_response()
-        for text, _ in self._held:
-            self.session.count_dropped("last words", text)
+        self._builder.finish()
         self.session.model = self.session.model or self._model
 
     def _add_system(self, text: str, t: float | None) -> None:
@@ -203,16 +200,15 @@ class _EventReader:
             t=t,
         )
         if not added:
-            self._held.append((summary, t))
+            self._builder.hold(UserMessage(summary), t)
 
     def _add_prompt(self, data: dict[str, Any], t: float | None) -> None:
         self._end_response()
         self.session.count_unread_fields("message field", data, _USER_FIELDS, "user.")
         if data.get("source") == "system":
-            self._held.append((as_text(data.get("content")), t))
+            self._builder.hold(UserMessage(as_text(data.get("content"))), t)
             return
         self._builder.add_user(UserMessage(as_text(data.get("content"))), "user", t)
-        self._release()
 
     def _add_message(self, data: dict[str, Any], t: float | None) -> None:
         self.session.count_unread_fields("message field", data, _MESSAGE_FIELDS)
@@ -244,25 +240,15 @@ class _EventReader:
         response, self._response = self._response, None
         if response is None:
             return
-        self._release()
         self.responses += 1
         response.usage = self._usages.pop(response.id, None)
         self._builder.add_parts(response)
 
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for text, t in held:
-            if text:
-                self._builder.add_user(UserMessage(text), "nudge", t)
-
 
 def _parse_usage(counted: dict[str, Any]) -> Usage | None:
-    """Return the token counts of a request, in which cached tokens are part of the input."""
-    return parse_usage(
-        {
-            "prompt_tokens": counted.get("inputTokens"),
-            "completion_tokens": counted.get("outputTokens"),
-            "prompt_tokens_details": {"cached_tokens": counted.get("cacheReadTokens")},
-            "completion_tokens_details": {"reasoning_tokens": counted.get("reasoningTokens")},
-        }
+    return usage_from_counts(
+        counted.get("inputTokens"),
+        counted.get("outputTokens"),
+        cached=counted.get("cacheReadTokens"),
+        reasoning=counted.get("reasoningTokens"),
     )

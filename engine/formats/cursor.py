@@ -21,7 +21,7 @@ from .content_blocks import count_dropped_parts, parse_content
 from .file_values import FileValue, decode_json
 from .imported_session import ImportedSession, Unreadable
 from .openai import add_user_message
-from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, usage_from_counts
 from .session_builder import ResponseParts, SessionBuilder
 from .sqlite_files import is_database, open_database, table_names
 
@@ -97,7 +97,7 @@ def _read_transcript(lines: list[Any]) -> ImportedSession:
         elif _is_message(line):
             _add_prompt(builder, line)
         else:
-            session.count_dropped(f"line: {as_text(line.get('type'))[:40] or 'none'}", line)
+            session.count_unknown("line", line.get("type"), line)
     if not response.is_empty:
         builder.add_parts(response)
     return session
@@ -113,7 +113,6 @@ def _end_turn(builder: SessionBuilder, line: dict[str, Any]) -> None:
 
 def _add_prompt(builder: SessionBuilder, line: dict[str, Any]) -> None:
     content = parse_content(line["message"]["content"], builder.session, pictures=True)
-    count_dropped_parts(content, builder.session, calls=True, reasoning=True)
     add_user_message(builder, content, None)
 
 
@@ -259,7 +258,7 @@ class _ConversationReader:
         elif bubble.get("type") == _MODEL:
             self._add_part(bubble, t)
         else:
-            self.session.count_dropped(f"role: {as_text(bubble.get('type'))[:40] or 'none'}", bubble)
+            self.session.count_unknown("role", bubble.get("type"), bubble)
 
     def finish(self, status: str) -> None:
         """Add the pending response. `status`: how the conversation ended."""
@@ -345,7 +344,7 @@ def _exit_code(result: Any) -> int:
 
 def _add_usage(usage: Usage | None, counted: dict[str, Any]) -> Usage | None:
     """Return the token counts of a response plus those of one more bubble. Cursor writes unknown counts as 0."""
-    more = parse_usage({"prompt_tokens": counted.get("inputTokens"), "completion_tokens": counted.get("outputTokens")})
+    more = usage_from_counts(counted.get("inputTokens"), counted.get("outputTokens"))
     if usage is None or more is None:
         return usage or more
     return Usage(

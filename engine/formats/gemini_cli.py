@@ -104,14 +104,13 @@ class _SessionReader:
         elif kind == "user" and text.startswith(("/", "?")) and following.get("type") != "gemini":
             session.count_dropped("local command", content.text)
         elif kind == "user":
-            count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
-            self._builder.add_user(UserMessage.of(content.parts), t=t)
+            self._builder.add_prompt(content, t=t)
         elif kind == "error" and text.startswith(_API_ERROR):
             self._builder.add_failure(content.text, t=t)
         elif kind == "info" and text.startswith(_CANCELLED):
             self._builder.add_user(UserMessage(""), "interrupt", t)
         else:
-            session.count_dropped(f"role: {kind[:40] or 'none'}", message)
+            session.count_unknown("role", kind, message)
 
     def _add_response(self, message: dict[str, Any], t: float | None) -> None:
         session = self._session

@@ -11,7 +11,7 @@ from ..decision import Image, Reasoning, Usage
 from ..decision.reported_usage import sum_of_counts
 from .content_blocks import MessageContent, ResultBlock, decode_image
 from .imported_session import ImportedSession
-from .parsing import as_dict, as_json, as_list, as_text, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, usage_from_counts
 
 _PART_FIELDS = frozenset(
     {"text", "thought", "thoughtSignature", "functionCall", "functionResponse", "inlineData", "fileData"}
@@ -48,7 +48,7 @@ def _add_part(found: MessageContent, part: dict[str, Any], session: ImportedSess
         _add_file(found, part, session, pictures)
     else:
         kind = next(iter(part), "none")
-        session.count_dropped(f"content part: {kind[:40]}", part)
+        session.count_unknown("content part", kind, part)
         found.parts.append(f"[{kind[:40]}]")
 
 
@@ -74,14 +74,7 @@ def _add_file(found: MessageContent, part: dict[str, Any], session: ImportedSess
 
 def parse_token_counts(input: Any, output: Any, cached: Any, thoughts: Any) -> Usage | None:
     """Return a response's token counts. Cached tokens are part of the input; thoughts are not part of the output."""
-    return parse_usage(
-        {
-            "prompt_tokens": input,
-            "completion_tokens": sum_of_counts(output, thoughts),
-            "prompt_tokens_details": {"cached_tokens": cached},
-            "completion_tokens_details": {"reasoning_tokens": thoughts},
-        }
-    )
+    return usage_from_counts(input, sum_of_counts(output, thoughts), cached=cached, reasoning=thoughts)
 
 
 def is_parts(content: Any) -> bool:

@@ -221,6 +221,13 @@ class ImportedSession(Struct, kw_only=True):
         self.count_loss(kind)
         self.count_contents(value)
 
+    def count_unknown(self, group: str, name: Any, value: Any) -> None:
+        """Count a message (or part of one) whose type is not read, by the type's name, together with its contents.
+
+        group: a key of `LOSS_GROUPS`.
+        """
+        self.count_dropped(f"{group}: {as_text(name)[:40] or 'none'}", value)
+
     def count_contents(self, value: Any) -> None:
         """Count the contents of something that is left out, but not the thing itself."""
         for content, times in count_contents(value).items():

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..decision import Usage, UserMessage
+from ..decision import Usage
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
 from .file_values import FileValue, decode_json
@@ -26,7 +26,7 @@ from .imported_session import (
 )
 from .openai import parse_tools
 from .packed_files import Allowance, member_names, unpack
-from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_number, as_text, first_text, parse_time, usage_from_counts
 from .session_builder import SessionBuilder
 
 _VERSIONS = (1, 2, 3)
@@ -161,13 +161,13 @@ class _SampleReader:
             case "user":
                 own = self._builder.steps > 0 and message.get("source") not in ("input", "operator")
                 origin: Origin = "nudge" if own else "user"
-                self._builder.add_user(UserMessage.of(content.parts), origin)
+                self._builder.add_prompt(content, origin)
             case "assistant":
                 self._add_response(message, content)
             case "tool":
                 self._add_result(message, content)
             case _:
-                session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", message)
+                session.count_unknown("role", role, message)
 
     def _add_response(self, message: dict[str, Any], content: MessageContent) -> None:
         request = self._take_request(message)
@@ -275,14 +275,12 @@ def _usage(counted: Any) -> Usage | None:
     tokens = as_dict(counted)
     total, output = as_number(tokens.get("total_tokens")), as_number(tokens.get("output_tokens")) or 0
     input = tokens.get("input_tokens") if total is None else max(0, total - output)
-    return parse_usage(
-        {
-            "prompt_tokens": input,
-            "completion_tokens": output,
-            "prompt_tokens_details": {"cached_tokens": tokens.get("input_tokens_cache_read")},
-            "completion_tokens_details": {"reasoning_tokens": tokens.get("reasoning_tokens")},
-            "total_cost": tokens.get("total_cost"),
-        }
+    return usage_from_counts(
+        input,
+        output,
+        cached=tokens.get("input_tokens_cache_read"),
+        reasoning=tokens.get("reasoning_tokens"),
+        cost=tokens.get("total_cost"),
     )
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from ..decision import Reasoning, Usage, UserMessage
 from ..decision.messages import ResultStatus
+from ..decision.reported_usage import sum_of_counts
 from .content_blocks import count_dropped_parts, parse_content
 from .imported_session import ImportedSession, Unreadable
 from .openai import add_message
-from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, usage_from_counts
 from .session_builder import ResponseParts, SessionBuilder
 
 _WIRE_PREFIXES = ("context.", "turn.", "llm.", "config.", "tools.", "permission.", "usage.", "full_compaction.",
@@ -101,14 +102,13 @@ def _read_wire(lines: list[dict[str, Any]]) -> ImportedSession:
 
 
 class _WireReader:
-    """Reader that adds the lines of a wire to a session. Texts not from the user wait for what they precede."""
+    """Reader that adds the lines of a wire to a session."""
 
     def __init__(self) -> None:
         self.session = ImportedSession()
         self._builder = SessionBuilder(self.session)
         self._step: ResponseParts | None = None
         self._model = ""
-        self._held: list[tuple[str, float | None]] = []
 
     def add_line(self, line: dict[str, Any]) -> None:
         """Add a line."""
@@ -132,20 +132,19 @@ class _WireReader:
             case "metadata" | "turn.prompt" | "turn.steer":
                 self.session.count_loss(f"line: {kind}")  # typed text is also appended as a message
             case _:
-                self.session.count_dropped(f"line: {kind[:40] or 'none'}", line)
+                self.session.count_unknown("line", kind, line)
 
     def finish(self) -> None:
         """Add the pending response, and count what followed the last response."""
         self._end_step()
-        for text, _ in self._held:
-            self.session.count_dropped("last words", text)
+        self._builder.finish()
         self.session.model = self.session.model or self._model
 
     def _add_compaction(self, line: dict[str, Any], t: float | None) -> None:
         summary = first_text(line, "contextSummary", "summary")
         before, after = line.get("tokensBefore"), line.get("tokensAfter")
         if not self._builder.add_compaction((UserMessage(summary),), before_tokens=before, after_tokens=after, t=t):
-            self._held.append((summary, t))
+            self._builder.hold(UserMessage(summary), t)
 
     def _add_message(self, message: dict[str, Any], t: float | None) -> None:
         self._end_step()
@@ -153,12 +152,11 @@ class _WireReader:
         content = parse_content(message.get("content"), session, pictures=True)
         count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
         if message.get("role") != "user":
-            session.count_dropped(f"role: {as_text(message.get('role'))[:40] or 'none'}", message)
+            session.count_unknown("role", message.get("role"), message)
         elif as_text(as_dict(message.get("origin")).get("kind")) not in _USERS_OWN:
-            self._held.append((content.text, t))
+            self._builder.hold(UserMessage(content.text), t)
         elif content.parts:
             self._builder.add_user(UserMessage.of(content.parts), "user", t)
-            self._release()
 
     def _add_event(self, event: dict[str, Any], t: float | None) -> None:
         kind = as_text(event.get("type"))
@@ -192,7 +190,6 @@ class _WireReader:
         step, self._step = self._step, None
         if step is None or step.is_empty:
             return  # a request that was cancelled before anything arrived
-        self._release()
         step.model = self._model
         self._builder.add_parts(step)
         for event, t in step.results:
@@ -204,22 +201,11 @@ class _WireReader:
         content = parse_content(output, self.session, pictures=True)
         failed = result.get("isError") is True or bool(result.get("error"))
         status: ResultStatus = "error" if failed else "ok"
-        self._builder.add_result(as_text(event.get("toolCallId")), "", content.text, status, content.images, t)
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for text, t in held:
-            if text:
-                self._builder.add_user(UserMessage(text), "nudge", t)
+        self._builder.add_result_content(as_text(event.get("toolCallId")), "", content, status, t)
 
 
 def _parse_usage(usage: dict[str, Any]) -> Usage | None:
     """Return the token counts. Tokens written to or read from a cache are not part of `inputOther`."""
-    return parse_usage(
-        {
-            "input_tokens": usage.get("inputOther"),
-            "output_tokens": usage.get("output"),
-            "cache_read_input_tokens": usage.get("inputCacheRead"),
-            "cache_creation_input_tokens": usage.get("inputCacheCreation"),
-        }
-    )
+    cached = usage.get("inputCacheRead")
+    input = sum_of_counts(usage.get("inputOther"), cached, usage.get("inputCacheCreation"))
+    return usage_from_counts(input, usage.get("output"), cached=cached)

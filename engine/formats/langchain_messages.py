@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..decision import Usage, UserMessage
+from ..decision import Usage
+from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, message_reasoning, parse_content
 from .imported_session import ImportedSession, RawCall, Unreadable
 from .openai import parse_calls
-from .parsing import as_dict, as_json, as_list, as_text, first_text, message_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, first_text, message_time, parse_usage, usage_from_counts
 from .response_items import reasoning_block
 from .session_builder import SessionBuilder
 
@@ -114,15 +115,15 @@ class _MessageReader:
             case "system" | "developer":
                 self._builder.add_system(content.text, t)
             case "human":
-                self._builder.add_user(UserMessage.of(content.parts), t=t)
+                self._builder.add_prompt(content, t=t)
             case "ai":
                 self._add_response(message, more, content, t)
             case "tool" | "function":
-                status = "error" if message.get("status") == "error" else "ok"
+                status: ResultStatus = "error" if message.get("status") == "error" else "ok"
                 id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
-                self._builder.add_result(id, name, content.text, status, content.images, t)  # type: ignore[arg-type]
+                self._builder.add_result_content(id, name, content, status, t)
             case _:
-                self._session.count_dropped(f"role: {kind}", message)
+                self._session.count_unknown("role", kind, message)
 
     def _add_response(
         self, message: dict[str, Any], more: dict[str, Any], content: MessageContent, t: float | None
@@ -169,13 +170,9 @@ def _rename(block: Any) -> Any:
 def _usage(message: dict[str, Any]) -> Usage | None:
     """Return the token counts in the library's own form, in which cached tokens are part of the input."""
     usage = as_dict(message.get("usage_metadata"))
-    return parse_usage(
-        {
-            "prompt_tokens": usage.get("input_tokens"),
-            "completion_tokens": usage.get("output_tokens"),
-            "prompt_tokens_details": {"cached_tokens": as_dict(usage.get("input_token_details")).get("cache_read")},
-            "completion_tokens_details": {
-                "reasoning_tokens": as_dict(usage.get("output_token_details")).get("reasoning")
-            },
-        }
+    return usage_from_counts(
+        usage.get("input_tokens"),
+        usage.get("output_tokens"),
+        cached=as_dict(usage.get("input_token_details")).get("cache_read"),
+        reasoning=as_dict(usage.get("output_token_details")).get("reasoning"),
     )

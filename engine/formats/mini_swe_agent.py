@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..decision import AssistantMessage, Status, ToolCall, UserMessage
+from ..decision import AssistantMessage, Status, ToolCall
 from ..decision.messages import ResultStatus
 from .content_blocks import parse_content
 from .imported_session import ImportedEnding, ImportedSession, Origin, Unreadable
@@ -189,7 +189,7 @@ class _TrajectoryReader:
         self._exit_status = "Submitted" if submits else ""
         failed = bool(code) or content.text.startswith(_TIMED_OUT)
         status: ResultStatus = "error" if failed else "ok"
-        self._builder.add_result("", "", content.text, status, content.images, parse_time(extra.get("timestamp")))
+        self._builder.add_result_content("", "", content, status, parse_time(extra.get("timestamp")))
 
     def _add_user(self, entry: dict[str, Any], extra: dict[str, Any]) -> None:
         self._add_refused_response(extra)
@@ -197,7 +197,7 @@ class _TrajectoryReader:
         origin: Origin = "nudge" if self._begun and "interrupt_type" not in extra else own
         self._begun = True
         content = parse_content(entry.get("content"), self.session, pictures=True)
-        self._builder.add_user(UserMessage.of(content.parts), origin, parse_time(extra.get("timestamp")))
+        self._builder.add_prompt(content, origin, parse_time(extra.get("timestamp")))
 
     def _add_refused_response(self, extra: dict[str, Any]) -> None:
         """Add the response that version 2 keeps next to the message that rejects it."""

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..decision import ToolSpec, UserMessage
-from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, count_dropped_parts, message_reasoning, parse_content
 from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, Origin, RawCall, Unreadable
 from .parsing import (
@@ -183,29 +182,24 @@ def add_message(builder: SessionBuilder, message: Any) -> None:
             count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
             builder.add_system(content.text, t)
         case "user":
-            count_dropped_parts(content, session, calls=True, reasoning=True)
             add_user_message(builder, content, t)
         case "assistant":
             count_dropped_parts(content, session, results=True)
             _add_assistant_message(builder, message, content, t)
         case "tool" | "function":
-            count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
             failed = message.get("is_error") is True or message.get("status") == "error"
             id, name = as_text(message.get("tool_call_id")), as_text(message.get("name"))
-            builder.add_result(id, name, content.text, "error" if failed else "ok", content.images, t)
+            builder.add_result_content(id, name, content, "error" if failed else "ok", t)
         case "error":
             builder.add_failure(content.text or describe_failure(message), t=t)
         case _:
-            session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", message)
+            session.count_unknown("role", role, message)
 
 
 def add_user_message(builder: SessionBuilder, content: MessageContent, t: float | None) -> None:
     """Add a message in the user's role, which may contain tool results (Anthropic)."""
-    for result in content.results:
-        inside = parse_content(result.content, builder.session, pictures=True)
-        count_dropped_parts(inside, builder.session, calls=True, results=True, reasoning=True)
-        status: ResultStatus = "error" if result.is_error else "ok"
-        builder.add_result(result.call_id, "", inside.text, status, inside.images, t)
+    count_dropped_parts(content, builder.session, calls=True, reasoning=True)
+    builder.add_result_blocks(content, t)
     if content.text or not content.results:
         origin: Origin = "beside" if content.results else "user"
         builder.add_user(UserMessage.of(content.parts), origin, t)

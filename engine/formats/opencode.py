@@ -24,7 +24,7 @@ from ..decision.reported_usage import sum_of_counts
 from .content_blocks import parse_content
 from .file_values import FileValue, decode_json
 from .imported_session import ImportedSession, Unreadable
-from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, usage_from_counts
 from .session_builder import ResponseParts, SessionBuilder
 from .sqlite_files import is_database, open_database, table_names
 
@@ -73,17 +73,15 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 class _SessionReader:
-    """Reader that adds messages to a session. Texts not from the user wait for what they precede."""
+    """Reader that adds messages to a session."""
 
     def __init__(self) -> None:
         self.session = ImportedSession()
         self._builder = SessionBuilder(self.session)
-        self._held: list[tuple[str, float | None]] = []
 
     def finish(self) -> None:
         """Count what followed the last response."""
-        for text, _ in self._held:
-            self.session.count_dropped("last words", text)
+        self._builder.finish()
 
     # ---- version 1
 
@@ -108,24 +106,31 @@ class _SessionReader:
             case "assistant":
                 self._add_answer(info, known, t)
             case role:
-                session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", parts)
+                session.count_unknown("role", role, parts)
 
     def _add_prompt(self, parts: list[dict[str, Any]], t: float | None) -> None:
         words: list[str | Image] = []
         for part in parts:
             kind = as_text(part.get("type"))
             if kind == "text" and (part.get("synthetic") or part.get("ignored")):
-                self._hold(as_text(part.get("text")), t, seen=not part.get("ignored"))
+                self._add_own(part, t)
             elif kind == "text":
                 words.append(as_text(part.get("text")))
             elif kind == "file" and as_text(part.get("mime")).startswith("image/"):
                 block = {"type": "image_url", "image_url": {"url": part.get("url")}}
                 words += parse_content([block], self.session, pictures=True).parts
             else:
-                self.session.count_dropped(f"content part: {kind[:40] or 'none'}", part)
+                self.session.count_unknown("content part", kind, part)
         if any(words):
             self._builder.add_user(UserMessage.of([word for word in words if word]), "user", t)
-            self._release()
+
+    def _add_own(self, part: dict[str, Any], t: float | None) -> None:
+        """Add a text that OpenCode wrote in the user's role. If it is `ignored`, the model did not read it."""
+        text = as_text(part.get("text"))
+        if not part.get("ignored"):
+            self._builder.hold(UserMessage(text), t)
+        elif text:
+            self.session.count_dropped("own words", text)
 
     def _add_answer(self, info: dict[str, Any], parts: list[dict[str, Any]], t: float | None) -> None:
         model = as_text(info.get("modelID"))
@@ -163,7 +168,7 @@ class _SessionReader:
             case "step-finish":
                 step.usage, step.finish = _parse_tokens(part), as_text(part.get("reason"))
             case kind:
-                self.session.count_dropped(f"content part: {as_text(kind)[:40] or 'none'}", part)
+                self.session.count_unknown("content part", kind, part)
 
     # ---- version 2
 
@@ -175,17 +180,16 @@ class _SessionReader:
                 for name in ("files", "agents"):
                     self.session.count_loss(f"message field: {name}", len(as_list(data.get(name))))
                 self._builder.add_user(UserMessage(as_text(data.get("text"))), "user", t)
-                self._release()
             case "compaction":
                 summary = first_text(data, "text", "summary")
                 if not self._builder.add_compaction((UserMessage(summary),), t=t):
-                    self._hold(summary, t, seen=True)
+                    self._builder.hold(UserMessage(summary), t)
             case "synthetic":
-                self._hold(first_text(data, "text", "summary"), t, seen=True)
+                self._builder.hold(UserMessage(first_text(data, "text", "summary")), t)
             case "assistant":
                 self._add_row_of_model(data, t)
             case _:
-                self.session.count_dropped(f"line: {kind[:40] or 'none'}", data)
+                self.session.count_unknown("line", kind, data)
 
     def _add_row_of_model(self, data: dict[str, Any], t: float | None) -> None:
         model, error = as_text(as_dict(data.get("model")).get("id")), as_dict(data.get("error"))
@@ -207,7 +211,6 @@ class _SessionReader:
     # ---- both
 
     def _add_step(self, step: ResponseParts) -> None:
-        self._release()
         step.finish = _FINISH_WORDS.get(step.finish, step.finish)
         self._builder.add_parts(step)
         for part, t in step.results:
@@ -226,27 +229,14 @@ class _SessionReader:
         status: ResultStatus = "error" if failed or (isinstance(exit_code, int) and exit_code) else "ok"
         ended = parse_time(as_dict(state.get("time")).get("end")) or t
         self.session.count_loss("image", len(as_list(state.get("attachments"))))
-        self._builder.add_result(id, "", content.text, status, content.images, ended)
+        self._builder.add_result_content(id, "", content, status, ended)
 
     def _add_error(self, error: dict[str, Any], name: str, model: str, t: float | None) -> None:
         """Add how a message ended. What came before stays a response; a call without a result was cut off."""
         if name in _ABORTED:
             self._builder.add_user(UserMessage(""), "interrupt", t)
         else:
-            self._release()
             self._builder.add_failure(_describe_error(error), model=model, t=t)
-
-    def _hold(self, text: str, t: float | None, *, seen: bool) -> None:
-        """Keep text of the loop. `seen`: whether the model saw it."""
-        if seen and text:
-            self._held.append((text, t))
-        elif text:
-            self.session.count_dropped("own words", text)
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for text, t in held:
-            self._builder.add_user(UserMessage(text), "nudge", t)
 
 
 def _describe_error(error: dict[str, Any]) -> str:
@@ -260,15 +250,12 @@ def _parse_tokens(part: dict[str, Any]) -> Usage | None:
     """Return the token counts. Neither cached tokens nor reasoning are part of the input and output."""
     tokens = as_dict(part.get("tokens"))
     cache = as_dict(tokens.get("cache"))
-    return parse_usage(
-        {
-            "input_tokens": tokens.get("input"),
-            "output_tokens": sum_of_counts(tokens.get("output"), tokens.get("reasoning")),
-            "cache_read_input_tokens": cache.get("read"),
-            "cache_creation_input_tokens": cache.get("write"),
-            "output_tokens_details": {"reasoning_tokens": tokens.get("reasoning")},
-            "cost": part.get("cost"),
-        }
+    return usage_from_counts(
+        sum_of_counts(tokens.get("input"), cache.get("read"), cache.get("write")),
+        sum_of_counts(tokens.get("output"), tokens.get("reasoning")),
+        cached=cache.get("read"),
+        reasoning=tokens.get("reasoning"),
+        cost=part.get("cost"),
     )
 
 

@@ -142,7 +142,7 @@ class _EventReader:
         self.session.count_unread_fields("line field", event, _EVENT_FIELDS)
         t = parse_time(event.get("timestamp"))
         if name in _MACHINERY or not is_line(event):
-            self.session.count_dropped(f"line: {name[:40] or 'none'}", _contents(event))
+            self.session.count_unknown("line", name, _contents(event))
             self._note_state(event)
         elif "observation" in event:
             self._delegated = False

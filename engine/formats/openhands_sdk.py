@@ -113,7 +113,7 @@ class _EventReader:
             case "PauseEvent" | "InterruptEvent":
                 self._builder.add_user(UserMessage(""), "interrupt", t)
             case _:
-                self.session.count_dropped(f"line: {kind[:40] or 'none'}", {"content": as_text(event.get("summary"))})
+                self.session.count_unknown("line", kind, {"content": as_text(event.get("summary"))})
 
     def finish(self) -> None:
         """Assign the remaining usage to the last response, if it has no counts of its own."""
@@ -146,7 +146,7 @@ class _EventReader:
             self._builder.add_system(content.text, t)
         else:
             origin: Origin = "user" if event.get("source") == "user" else "nudge"
-            self._builder.add_user(UserMessage.of(content.parts), origin, t)
+            self._builder.add_prompt(content, origin, t)
 
     def _add_action(self, event: dict[str, Any], t: float | None) -> None:
         id = as_text(event.get("llm_response_id"))
@@ -167,7 +167,7 @@ class _EventReader:
         failed = kind == "AgentErrorEvent" or observation.get("is_error") is True or (code is not None and code > 0)
         status: ResultStatus = "denied" if kind == "UserRejectObservation" else "error" if failed else "ok"
         id, name = as_text(event.get("tool_call_id")), as_text(event.get("tool_name"))
-        self._builder.add_result(id, name, content.text, status, content.images, t)
+        self._builder.add_result_content(id, name, content, status, t)
 
     def _content(self, content: Any) -> MessageContent:
         """Return the texts and pictures of a content. A part with several pictures becomes one part for each."""

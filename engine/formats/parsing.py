@@ -126,9 +126,22 @@ def parse_usage(value: Any) -> Usage | None:
         input = sum_of_counts(input, read, value.get("cache_creation_input_tokens"))
         cached = cached or token_count(read)
     spent = as_dict(value.get("completion_tokens_details") or value.get("output_tokens_details"))
-    if not (input or output):
+    return usage_from_counts(
+        input, output, cached=cached, reasoning=spent.get("reasoning_tokens"), cost=parse_cost(value)
+    )
+
+
+def usage_from_counts(
+    input: Any, output: Any, *, cached: Any = None, reasoning: Any = None, cost: Any = None
+) -> Usage | None:
+    """Return a response's token counts from the data's values; None if there are none or both are 0.
+
+    cached: the part of the input that came from a cache. reasoning: the part of the output that is reasoning. cost: in
+    US dollars; 0 counts as unknown, because many loops write it for an unknown cost.
+    """
+    if not (token_count(input) or token_count(output)):
         return None
-    return reported_usage(input, output, cached=cached, reasoning=spent.get("reasoning_tokens"), cost=parse_cost(value))
+    return reported_usage(input, output, cached=cached, reasoning=reasoning, cost=dollars(cost) or None)
 
 
 def parse_cost(usage: Mapping[str, Any]) -> float | None:

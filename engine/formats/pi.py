@@ -12,9 +12,10 @@ from typing import Any
 
 from ..decision import Usage, UserMessage
 from ..decision.messages import ResultStatus
+from ..decision.reported_usage import sum_of_counts
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
 from .imported_session import ImportedSession, Unreadable, without_repeated_lines
-from .parsing import as_dict, as_json, as_list, as_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, parse_time, usage_from_counts
 from .session_builder import SessionBuilder
 
 _TYPES = frozenset(
@@ -80,12 +81,11 @@ def _without_left(lines: Sequence[dict[str, Any]], session: ImportedSession) -> 
 
 
 class _SessionReader:
-    """Reader that adds the lines of a session. Texts not from the user wait for what they precede."""
+    """Reader that adds the lines of a session."""
 
     def __init__(self, session: ImportedSession) -> None:
         self._session = session
         self._builder = SessionBuilder(session)
-        self._held: list[tuple[str, float | None]] = []
         self._index_of: dict[str, int] = {}
         """Index in the session's messages at which a line's content begins, by the line's id."""
 
@@ -107,20 +107,19 @@ class _SessionReader:
                 if not self._builder.add_compaction(
                     (UserMessage(summary),), kept_from=kept_from, before_tokens=before, t=t
                 ):
-                    self._held.append((summary, t))
+                    self._builder.hold(UserMessage(summary), t)
             case "branch_summary":
-                self._held.append((as_text(line.get("summary")), t))
+                self._builder.hold(UserMessage(as_text(line.get("summary"))), t)
             case "custom_message":
-                self._held.append((parse_content(line.get("content"), session).text, t))
+                self._builder.hold(UserMessage(parse_content(line.get("content"), session).text), t)
             case "model_change" | "thinking_level_change" | "session_info" | "label":
                 session.count_loss(f"line: {kind}")
             case _:
-                session.count_dropped(f"line: {kind[:40] or 'none'}", line)
+                session.count_unknown("line", kind, line)
 
     def finish(self) -> None:
         """Count what followed the last response."""
-        for text, _ in self._held:
-            self._session.count_dropped("last words", text)
+        self._builder.finish()
 
     def _add_message(self, message: dict[str, Any], t: float | None) -> None:
         session, role = self._session, as_text(message.get("role"))
@@ -131,23 +130,19 @@ class _SessionReader:
         content = _parse_blocks(message.get("content"), session, pictures=role in ("user", "toolResult"))
         match role:
             case "user":
-                count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
-                self._builder.add_user(UserMessage.of(content.parts), "user", t)
-                self._release()
+                self._builder.add_prompt(content, t=t)
             case "assistant":
                 self._add_response(message, content, t)
             case "toolResult":
-                count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
                 status: ResultStatus = "error" if message.get("isError") is True else "ok"
                 id, name = as_text(message.get("toolCallId")), as_text(message.get("toolName"))
-                self._builder.add_result(id, name, content.text, status, content.images, t)
+                self._builder.add_result_content(id, name, content, status, t)
             case "custom" | "hookMessage" | "branchSummary" | "compactionSummary":
-                self._held.append((content.text or as_text(message.get("summary")), t))
+                self._builder.hold(UserMessage(content.text or as_text(message.get("summary"))), t)
             case _:
-                session.count_dropped(f"role: {role[:40] or 'none'}", message)
+                session.count_unknown("role", role, message)
 
     def _add_response(self, message: dict[str, Any], content: MessageContent, t: float | None) -> None:
-        self._release()
         session, reason, model = self._session, as_text(message.get("stopReason")), as_text(message.get("model"))
         if reason == "error":
             if content.text or content.calls or content.reasoning:
@@ -174,13 +169,7 @@ class _SessionReader:
         if message.get("excludeFromContext") is True:
             self._session.count_dropped("local command", text)
         else:
-            self._held.append((text, t))
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for text, t in held:
-            if text:
-                self._builder.add_user(UserMessage(text), "nudge", t)
+            self._builder.hold(UserMessage(text), t)
 
 
 def _parse_blocks(content: Any, session: ImportedSession, *, pictures: bool) -> MessageContent:
@@ -212,13 +201,10 @@ def _rename(block: Any) -> Any:
 
 def _parse_usage(usage: dict[str, Any]) -> Usage | None:
     """Return the token counts. Tokens written to or read from a cache are not part of the input."""
-    return parse_usage(
-        {
-            "input_tokens": usage.get("input"),
-            "output_tokens": usage.get("output"),
-            "cache_read_input_tokens": usage.get("cacheRead"),
-            "cache_creation_input_tokens": usage.get("cacheWrite"),
-            "output_tokens_details": {"reasoning_tokens": usage.get("reasoning")},
-            "cost": as_dict(usage.get("cost")).get("total"),
-        }
+    return usage_from_counts(
+        sum_of_counts(usage.get("input"), usage.get("cacheRead"), usage.get("cacheWrite")),
+        usage.get("output"),
+        cached=usage.get("cacheRead"),
+        reasoning=usage.get("reasoning"),
+        cost=as_dict(usage.get("cost")).get("total"),
     )

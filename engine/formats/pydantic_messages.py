@@ -13,7 +13,7 @@ from ..decision import Reasoning, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from .content_blocks import parse_content
 from .imported_session import ImportedSession, RawCall, Unreadable
-from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, parse_usage
+from .parsing import as_dict, as_json, as_list, as_text, first_text, parse_time, usage_from_counts
 from .session_builder import SessionBuilder
 
 _LISTS = ("messages", "all_messages", "message_history", "new_messages")
@@ -94,7 +94,7 @@ class _MessageReader:
             case "response":
                 self._add_response(message)
             case kind:
-                self._session.count_dropped(f"role: {as_text(kind)[:40] or 'none'}", message)
+                self._session.count_unknown("role", kind, message)
 
     def _add_request(self, message: dict[str, Any]) -> None:
         self._session.count_unread_fields("message field", _whole(message), _REQUEST_FIELDS, "request.")
@@ -123,7 +123,7 @@ class _MessageReader:
             case "retry-prompt":
                 self._builder.add_user(UserMessage(as_json(content)), "nudge", t)
             case _:
-                self._session.count_dropped(f"content part: {kind[:40] or 'none'}", _contents(part))
+                self._session.count_unknown("content part", kind, _contents(part))
 
     def _add_response(self, message: dict[str, Any]) -> None:
         self._session.count_unread_fields("message field", _whole(message), _RESPONSE_FIELDS, "response.")
@@ -142,7 +142,7 @@ class _MessageReader:
                 case "builtin-tool-call" | "builtin-tool-return":
                     self._session.count_loss("provider tool")
                 case _:
-                    self._session.count_dropped(f"content part: {kind[:40] or 'none'}", _contents(part))
+                    self._session.count_unknown("content part", kind, _contents(part))
         model = as_text(message.get("model_name"))
         self._session.model = self._session.model or model
         self._builder.add_response(
@@ -197,12 +197,10 @@ def _usage(usage: dict[str, Any]) -> Usage | None:
     """Return the token counts, under their current names or those of version 0."""
     details = as_dict(usage.get("details"))
     spent = usage.get("output_reasoning_tokens") or details.get("reasoning_tokens")
-    return parse_usage(
-        {
-            "prompt_tokens": usage.get("input_tokens", usage.get("request_tokens")),
-            "completion_tokens": usage.get("output_tokens", usage.get("response_tokens")),
-            "prompt_tokens_details": {"cached_tokens": usage.get("cache_read_tokens", details.get("cached_tokens"))},
-            "completion_tokens_details": {"reasoning_tokens": spent},
-            "cost": usage.get("cost"),
-        }
+    return usage_from_counts(
+        usage.get("input_tokens", usage.get("request_tokens")),
+        usage.get("output_tokens", usage.get("response_tokens")),
+        cached=usage.get("cache_read_tokens", details.get("cached_tokens")),
+        reasoning=spent,
+        cost=usage.get("cost"),
     )

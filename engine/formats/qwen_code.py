@@ -82,12 +82,11 @@ def _merge_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class _TranscriptReader:
-    """Reader that adds the lines of a transcript to a session. Texts not from the user wait for what they precede."""
+    """Reader that adds the lines of a transcript to a session."""
 
     def __init__(self, session: ImportedSession) -> None:
         self._session = session
         self._builder = SessionBuilder(session)
-        self._held: list[tuple[MessageContent, float | None]] = []
 
     def add_line(self, line: dict[str, Any]) -> None:
         """Add a line."""
@@ -111,13 +110,11 @@ class _TranscriptReader:
 
     def finish(self) -> None:
         """Count what followed the last response."""
-        for content, _ in self._held:
-            self._session.count_dropped("last words", content.text)
+        self._builder.finish()
 
     def _add_other(self, line: dict[str, Any], t: float | None) -> None:
         event = as_dict(as_dict(line.get("systemPayload")).get("uiEvent"))
         if event.get("event.name") == _API_ERROR:
-            self._release()
             status = as_text(event.get("status_code"))
             message = first_text(event, "error_message", "error", "error_type")
             self._builder.add_failure(f"status {status}: {message}" if status else message, t=t)
@@ -143,7 +140,6 @@ class _TranscriptReader:
         )
 
     def _add_response(self, line: dict[str, Any], content: MessageContent, t: float | None) -> None:
-        self._release()
         count_dropped_parts(content, self._session, results=True)
         model, counts = as_text(line.get("model")), as_dict(line.get("usageMetadata"))
         self._session.model = self._session.model or model
@@ -174,12 +170,6 @@ class _TranscriptReader:
         if not content.parts:
             return
         if as_text(line.get("subtype")) not in _USERS_OWN:
-            self._held.append((content, t))
-            return
-        self._builder.add_user(UserMessage.of(content.parts), "user", t)
-        self._release()
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for content, t in held:
-            self._builder.add_user(UserMessage.of(content.parts), "nudge", t)
+            self._builder.hold(UserMessage.of(content.parts), t)
+        else:
+            self._builder.add_user(UserMessage.of(content.parts), "user", t)

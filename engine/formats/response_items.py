@@ -67,7 +67,7 @@ class _ItemMerger:
             self._messages.append({"role": "tool", "tool_call_id": id, "content": item.get("output")})
             self._session.count_unread_fields("item field", item, _ITEM_FIELDS)
         else:
-            self._session.count_dropped(f"item: {kind[:40]}", item)
+            self._session.count_unknown("item", kind, item)
 
     def finish(self) -> list[Any]:
         self._close()

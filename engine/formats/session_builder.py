@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..decision import AssistantMessage, AttemptEnded, Image, Reasoning, ToolCall, ToolResult, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from ..providers.error_replies import build_error, parse_error_body
+from .content_blocks import MessageContent, count_dropped_parts, parse_content
 from .imported_session import ImportedCompaction, ImportedMessage, ImportedSession, Origin, RawCall, is_nudge
 from .parsing import as_number, count_characters
 
@@ -46,6 +47,9 @@ class SessionBuilder:
 
     Every call id is unique in the session: a call without an id, or with one that is taken, becomes `{step}.{index}`,
     as in the engine. Each call gets at most one result, the first.
+
+    A message of the loop may be held back (`hold`) until it is known what it precedes: it is added before the next
+    response or failed request, or after the user's next prompt, which begins the run that it belongs to.
     """
 
     def __init__(self, session: ImportedSession) -> None:
@@ -57,6 +61,7 @@ class SessionBuilder:
         self._pending: dict[str, ToolCall] = {}
         self._pending_by_raw_id: dict[str, deque[str]] = {}
         self._pending_by_name: dict[str, deque[str]] = {}
+        self._held: list[tuple[UserMessage, float | None]] = []
 
     def add_system(self, text: str, t: float | None = None) -> None:
         """Add a system message: part of the system prompt at the beginning, a nudge of the loop after it."""
@@ -72,6 +77,23 @@ class SessionBuilder:
         """Add a message in the user's role. A text that a loop is known to write is always a nudge."""
         own = origin != "interrupt" and is_nudge(message.text)
         self._add(ImportedMessage(message=message, origin="nudge" if own else origin, t=t))
+        if origin == "user":
+            self._add_held()
+
+    def add_prompt(self, content: MessageContent, origin: Origin = "user", t: float | None = None) -> None:
+        """Add a message in the user's role from its content, of which only texts and images can be kept."""
+        count_dropped_parts(content, self.session, calls=True, results=True, reasoning=True)
+        self.add_user(UserMessage.of(content.parts), origin, t)
+
+    def hold(self, message: UserMessage, t: float | None = None) -> None:
+        """Hold back a message of the loop until it is known what it precedes. An empty one is ignored."""
+        if message.text or message.images:
+            self._held.append((message, t))
+
+    def finish(self) -> None:
+        """Count the messages that are still held back as left out, because nothing followed them."""
+        for message, _ in self._held:
+            self.session.count_dropped("last words", message.text)
 
     def add_response(
         self,
@@ -86,6 +108,7 @@ class SessionBuilder:
         starts_run: bool = False,
     ) -> None:
         """Add a response of the model."""
+        self._add_held()
         self.steps += 1
         self._clear_pending()
         for index, (raw_id, name, arguments) in enumerate(calls):
@@ -127,6 +150,7 @@ class SessionBuilder:
         status: the HTTP status, if the data has it separately from the message. If not, the status in the message is
         used; none is assumed.
         """
+        self._add_held()
         message = message.strip() or "the provider failed, and does not say why"
         error = build_error(parse_error_body(message), status=status or _parse_status(message))
         failure = AttemptEnded(model=model, kind=error.kind, message=message, status=error.status or None)
@@ -150,6 +174,32 @@ class SessionBuilder:
             self.session.count_loss("image", len(images))
             return
         self._add(ImportedMessage(message=ToolResult(call.id, call.name, content, status, tuple(images)), t=t))
+
+    def add_result_content(
+        self,
+        raw_id: str,
+        name: str,
+        content: MessageContent,
+        status: ResultStatus = "ok",
+        t: float | None = None,
+    ) -> None:
+        """Add a result as `add_result` does, from its content, of which only texts and images can be kept."""
+        count_dropped_parts(content, self.session, calls=True, results=True, reasoning=True)
+        self.add_result(raw_id, name, content.text, status, content.images, t)
+
+    def add_result_blocks(
+        self,
+        content: MessageContent,
+        t: float | None = None,
+        status_of: Callable[[str, bool], ResultStatus] = lambda text, is_error: "error" if is_error else "ok",
+    ) -> None:
+        """Add the results in a message of the user's role, as in Anthropic's form.
+
+        status_of: returns a result's status from its text and whether it is marked as an error.
+        """
+        for block in content.results:
+            inside = parse_content(block.content, self.session, pictures=True)
+            self.add_result_content(block.call_id, "", inside, status_of(inside.text, block.is_error), t)
 
     def add_compaction(
         self,
@@ -216,6 +266,11 @@ class SessionBuilder:
         self._call_ids.add(id)
         self._raw_ids.add(raw_id)
         return id
+
+    def _add_held(self) -> None:
+        held, self._held = self._held, []
+        for message, t in held:
+            self._add(ImportedMessage(message=message, origin="nudge", t=t))
 
     def _add(self, message: ImportedMessage) -> None:
         self.session.messages.append(message)

@@ -77,7 +77,7 @@ def _add_turn(builder: SessionBuilder, who: str, value: str) -> None:
     elif who in _RESULTS:
         _add_results(builder, value)
     else:
-        builder.session.count_dropped(f"role: {who[:40] or 'none'}", value)
+        builder.session.count_unknown("role", who, value)
 
 
 def _add_results(builder: SessionBuilder, value: str) -> None:

@@ -20,7 +20,7 @@ from ..decision import AssistantMessage, ToolResult, ToolSpec, Usage, UserMessag
 from .content_blocks import message_reasoning, parse_content
 from .imported_session import ImportedEnding, ImportedSession, RawCall, Unreadable
 from .openai import parse_calls
-from .parsing import as_dict, as_list, as_text, first_text, parse_usage
+from .parsing import as_dict, as_list, as_text, first_text, usage_from_counts
 from .session_builder import SessionBuilder
 
 SUBMIT = "submit"
@@ -195,9 +195,10 @@ class _HistoryReader:
             case "user":
                 self._builder.add_user(UserMessage(text), "nudge" if self._begun else "user")
                 self._begun = True
+            case "tool":
+                self._session.count_dropped("result without a call", text)
             case role:
-                kind = "result without a call" if role == "tool" else f"role: {as_text(role)[:40] or 'none'}"
-                self._session.count_dropped(kind, text)
+                self._session.count_unknown("role", role, text)
 
     def finish(self, last: dict[str, Any]) -> None:
         """Add the result of the last action, which only the trajectory has if the session ended with it."""
@@ -287,7 +288,7 @@ def _ending(status: str) -> ImportedEnding | None:
 def _usage(stats: dict[str, Any]) -> Usage | None:
     names = ("tokens_sent", "tokens_received", "instance_cost")
     sent, received, cost = (stats.get(name) for name in names)
-    return parse_usage({"prompt_tokens": sent, "completion_tokens": received, "cost": cost})
+    return usage_from_counts(sent, received, cost=cost)
 
 
 def _model(data: dict[str, Any]) -> str:

@@ -102,7 +102,7 @@ class _SimulationReader:
                 case "user":
                     self._add_user(message)
                 case role:
-                    self.session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", message)
+                    self.session.count_unknown("role", role, message)
         return self.session
 
     def _add_user(self, message: dict[str, Any]) -> None:

@@ -117,7 +117,7 @@ class _TrajectoryReader:
             if as_text(result.get("call_id")) not in self._answered:
                 self._add_result(result, t)
         elif message.get("role") != "user":
-            self.session.count_dropped(f"role: {as_text(message.get('role'))[:40]}", message)
+            self.session.count_unknown("role", message.get("role"), message)
         elif refused is not None:
             self._builder.add_result(refused.id, DONE, text, "rejected", t=t)
         elif text:
