@@ -12,6 +12,7 @@ import base64
 import binascii
 import html
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -68,7 +69,7 @@ _COLOUR = (
     r"|\x1b\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)|\x1b[()][0-9A-B]"
 )
 _ESCAPE = re.compile(
-    rf"(?P<nothing>(?:[{_INVISIBLE}]++|{_COLOUR}|\\\r?\n[ \t]*+){{1,100}}+)"
+    rf"(?P<nothing>(?:[{_INVISIBLE}]++|\x08[^\n]|{_COLOUR}|\\\r?\n[ \t]*+){{1,100}}+)"
     r"|%(?:25){0,4}(?:(?P<percent>[0-9A-Fa-f]{2})|u(?P<percent_u>[0-9A-Fa-f]{4}))"
     r"|(?P<entity>&(?:#[0-9]{1,7}+;?|#[xX][0-9A-Fa-f]{1,6}+;?|[A-Za-z][A-Za-z0-9]{1,30};))"
     r"|\\{1,8}(?:u(?P<u>[0-9A-Fa-f]{4})|U(?P<U>[0-9A-Fa-f]{8})|x(?P<x>[0-9A-Fa-f]{2})"
@@ -77,9 +78,11 @@ _ESCAPE = re.compile(
     r"|\\{1,4}(?P<slash>/)(?=[A-Za-z0-9+/=])"
     r"|(?<=[A-Za-z0-9!$%&*+=_.:;,#@~^?-])(?:\\{1,4}(?P<sign>[!#$%&()*+,.:;<=>?@\[\]^_{|}~-])"
     r"|`(?P<tick>[$\"'`])|\^(?P<caret>[&|<>^%\"()]))(?=[A-Za-z0-9!$%&*+=_.:;,#@~^?\\-])"
-    r"|(?P<wide>[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a])"
+    r"|(?P<wide>[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\u24b6-\u24e9\U0001d400-\U0001d7ff])"
 )
-_SIGNS = re.compile(rf"[\x1b\x9b\\%&^`{_INVISIBLE}\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
+_SIGNS = re.compile(
+    rf"[\x08\x1b\x9b\\%&^`{_INVISIBLE}\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\u24b6-\u24e9\U0001d400-\U0001d7ff]"
+)
 """How an escape begins."""
 _WEAK = re.compile(
     r"\\{1,8}(?P<weak>[nrt\"'/`\\])|\\(?P<short_octal>[0-7]{1,2})|%(?P<doubled>%)|(?P<wide_sign>[\uff01-\uff5e])"
@@ -103,7 +106,7 @@ def _plain_of(found: re.Match[str]) -> str:
     if group == "entity":
         return html.unescape(value)
     if group in ("wide", "wide_sign"):
-        return chr(ord(value) - 0xFEE0)
+        return unicodedata.normalize("NFKC", value)
     if group == "tick" and value in "\"'":
         return ""  # else it would seem to end the literal that it is in
     if group in _ESCAPED_SIGNS:
@@ -199,8 +202,8 @@ def _decode(text: str, parts: Iterable[Span], runs: Iterable[Run]) -> DecodedTex
 _BREAK = re.compile(r"[\"'\\<*│┃\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _LINE_END = re.compile(
     r"(?!\"[ ]?,[ ]?\"[\w-]{1,60}\"[ ]?:)"  # a member of an object, and the name of the next one
-    r"(?:\*\*|[ \t]{0,4}[|│┃]?[ \t]{0,4}\\?(?:\r?\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\\r\\n|\\n)[ \t]{0,40}"
-    r"(?:(?:[>#*|:│┃]|//|--|\d{1,5}[ \t]?[|:│])[ \t]{1,4}){0,2}"
+    r"(?:\*\*|[ \t\u00a0]{0,4}[|│┃]?[ \t]{0,4}\\?(?:\r?\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\\r\\n|\\n)[ \t]{0,40}"
+    r"(?:(?:[>#*|:│┃]|//|--|\d{1,5}(?=\t)|\d{1,5}[ \t]?[|:│→])[ \t]{1,4}){0,2}"
     r"|(?:</?[A-Za-z][^<>\s]{0,20}>){1,4}"
     r"|[\"'][ \t]{0,4}(?:[+,.&~]|\.\.|\|\||<>)?[ \t]{0,4}[\\_]?(?:\r?\n[ \t]{0,40})?"
     r"(?:[+.&~]|\.\.|\|\|)?[ \t]{0,4}[\"'])"
@@ -236,7 +239,7 @@ def _line_ends(text: str) -> Iterator[re.Match[str]]:
     done = 0
     for sign in _BREAK.finditer(text):
         at = sign.start()
-        while at > done and text[at - 1] in " \t" and sign.start() - at < 4:
+        while at > done and text[at - 1] in " \t\u00a0" and sign.start() - at < 4:
             at -= 1
         if at > done and text[at - 1] in _KEY_SIGNS and (found := _LINE_END.match(text, at)):
             done = found.end()
@@ -270,8 +273,8 @@ _PART = re.compile(r"(?<=[/_-])[A-Za-z0-9]{16,}+")
 """The beginning of a part of a run that may be a text by itself, such as a segment of a path."""
 _BASE32 = re.compile(r"(?:[A-Z2-7]{24,}+|[a-z2-7]{24,}+)={0,6}(?![A-Za-z0-9+/_-])")
 _HEX = re.compile(
-    r"[0-9A-Fa-f](?<![0-9A-Za-wyz].)[0-9A-Fa-f]"
-    r"(?:(?:,(?:\\?\s{1,8})?|[ :-]\\?|\\|\r?\n[ \t]{0,8})?(?:0x|\\x)?[0-9A-Fa-f]{2}){9,}+"
+    r"[0-9A-Fa-f](?<![0-9A-WYZa-wyz].)[0-9A-Fa-f]"
+    r"(?:(?:,(?:\\?\s{1,8})?|[ :-]\\?|\\|[ \t]{0,4}\\?\r?\n[ \t]{0,40})?(?:0x|\\x)?[0-9A-Fa-f]{2}){9,}+"
 )
 _NO_DIGIT = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
 _MOST_NULS = 2

@@ -148,7 +148,7 @@ COMMAND_OPTIONS = (
     CommandOptions(
         tuple(
             "mongo twine cqlsh rabbitmqadmin plink pscp psexec smbmap crackmapexec nxc evil-winrm influx useradd hydra "
-            "medusa skopeo clickhouse-client".split()
+            "medusa skopeo clickhouse-client signtool veracrypt".split()
         ),
         "(?:-p|/p)(?:[ =:]|(?=[^a-z]))",
     ),
@@ -185,11 +185,21 @@ KEYWORD_PATTERNS = (
         tuple(
             f"{word} "
             for word in (
-                *("authorize", "authenticate", "unseal", "authtoken", "activate", "auth", "configure", "alias set"),
+                *(
+                    "authorize",
+                    "authenticate",
+                    "unseal",
+                    "authtoken",
+                    "activate",
+                    "auth",
+                    "configure",
+                    "encrypt_string",
+                    "alias set",
+                ),
                 *("config create", "register", "set-token", "signin", "join"),
             )
         ),
-        rf"[ ]?[\w -]{{4,13}}[ \t](?:[^\s|;&]{{1,200}}[ \t]){{0,4}}?"
+        rf"[ ]?[\w -]{{4,13}}[ \t](?:[^\s|;&]{{1,200}}[ \t]){{0,4}}?[\"']?"
         rf"(?=[^\s]{{0,60}}(?-i:[a-z]))(?=[^\s]{{0,60}}(?-i:[A-Z]))(?=[^\s]{{0,60}}\d)(?P<v>(?:{BARE}){{20,200}}+)(?=\s|[\"']|\Z)",
         "drawn",
     ),
@@ -205,12 +215,16 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern(
         ("echo ",),
-        rf"echo[ \t](?:-n[ \t])?{_VALUE}[\"']?[ \t]?\|[^\n]{{0,100}}?(?:-stdin\b|\bsudo[ \t]-S|--with-token|\blogin\b)",
+        rf"echo[ \t](?:-n[ \t])?{_VALUE}[\"']?[ \t]?\|[^\n]{{0,100}}?"
+        r"(?:-stdin\b|\bsudo[ \t]-S|--with-token|\blogin\b|\bsecrets?\b|pass(?:word|wd|phrase)|cryptsetup)",
     ),
     KeywordPattern(
         ("identified ",),
         rf"identified[ \t](?:with[ \t]\S{{1,40}}[ \t])?by[ \t](?:password[ \t])?"
         rf"(?:{QUOTE})?(?P<v>(?:{BARE}|''){{4,200}})",
+    ),
+    KeywordPattern(
+        ("| convertto-securestring",), r"[\"'](?P<v>[^\s\"']{4,100})[\"'][ ]\|[ ]convertto", back=120, ahead=12
     ),
     KeywordPattern(
         ("convertto-securestring",), rf"convertto-securestring[^\n]{{0,40}}?[ \t]{QUOTE}(?P<v>[^\s\"'\\]{{4,200}})"
@@ -336,8 +350,8 @@ KEYWORD_PATTERNS = (
         "argument",
     ),
     KeywordPattern(
-        (" -u", " --user", " --proxy-user", " -x"),
-        rf"[ ](?:-u|--user|--proxy-user)(?:[ \t=]{{1,3}}|(?=[\"'\w]))[\"']?(?=[^\d\s\"']){_LOGIN}[:%]"
+        (" -u", " --user", " --proxy-user", " -x", "'-u'", '"-u"', '"--user"'),
+        rf"[ \"'](?:-u|--user|--proxy-user)(?:[\"'],[ ]?|[ \t=]{{1,3}}|(?=[\"'\w]))[\"']?(?=[^\d\s\"']){_LOGIN}[:%]"
         rf"(?P<v>[^\s\"']{{3,100}})",
         "password",
     ),
@@ -373,8 +387,8 @@ KEYWORD_PATTERNS = (
         rf"(?P<v>[^\s\"'\\]{{4,200}}){QUOTE}",
     ),
     KeywordPattern(
-        ("login=", "login ", "auth=", "user=", "userpwd=", "creds="),
-        rf"\w{{4,7}}[= ]{QUOTE}?{_LOGIN}:(?P<v>{BARE}{{6,100}})",
+        ("login=", "login ", "auth=", "user=", "userpwd", "creds="),
+        rf"\w{{4,7}}(?:[= ]|,[ ]?){QUOTE}?{_LOGIN}:(?P<v>{BARE}{{6,100}})",
         "mixed",
     ),
     KeywordPattern(("wifi:",), r"wifi:(?:[^\n]{0,100}?;)?P:(?P<v>[^;\n]{4,100});", "form"),
@@ -488,8 +502,8 @@ KEYWORD_PATTERNS = (
     ),
     # parts of key files
     KeywordPattern(
-        ("key-----", "private key block-----"),
-        rf"(?<!public )(?:private )?key(?: block)?-----{EOL}?[ \t]{{0,20}}(?P<v>{_LINES})",
+        ("key-----", "private key block-----", "key v1-----"),
+        rf"(?<!public )(?:private )?key(?: block| v1)?-----{EOL}?[ \t]{{0,20}}(?P<v>{_LINES})",
         "form",
     ),
     KeywordPattern(("private-lines:",), rf"private-lines:[ ]\d{{1,4}}{EOL}(?P<v>{_LINES})", "form"),

@@ -44,7 +44,7 @@ _OTHER_KEYS = frozenset(
     "hot arrow enter react query state bucket blob file image img asset manifest chunk module registry config setting "
     "option menu nav tab column field label title order compare cursor page prev start last first max min host known "
     "authorized fingerprint jwk gpg pgp verify verification trust the a this each every by from with for using of in "
-    "to and or your my no is ed rsa ecdsa dsa".split()
+    "to and or no is ed rsa ecdsa dsa".split()
 )
 """The same, where it is none."""
 _SECRETS = (
@@ -100,7 +100,7 @@ def _kind_of_name(name: str) -> Kind:
 
 def _kind_of_words(words: list[str]) -> Kind:
     last, joined = words[-1], "".join(words[-4:])
-    if "hashed" in words:
+    if "hashed" in words or "public" in words:
         return ""
     if joined.endswith(_PASSWORDS) or (last.endswith(("pass", "pw", "psk")) and last not in _NOT_PASS):
         return "password"
@@ -168,7 +168,7 @@ _NOTATIONS = (
     ),
     (
         " \t-→|—–",
-        rf"[ \t]{{0,4}}(?:->|→|\||—|–)[ \t]{{0,4}}{QUOTE}?(?P<arrow>{BARE}{{6,200}})",  # password -> …, | password | … |
+        rf"[ \t]{{0,4}}(?:->|→|\||—|–)[ \t]{{0,4}}{QUOTE}?(?P<arrow>{BARE}{{6,200}})",  # password -> …, | password | …
     ),
     (
         f"{_QUOTES}, \t\r\n",
