@@ -63,7 +63,7 @@ from ..decision.transcript import UNANSWERED
 from ..event_log import Log
 from ..formats.imported_session import ImportOptions
 from ..formats.reconstruction import infer_ending
-from ..formats.run_events import PREPARED, write_outcome
+from ..formats.run_events import PREPARED, RunStarts, write_outcome
 from ..ids import new_run_id, new_session_id
 from ..providers._logging import log_warning
 from ..providers.clock import Clock, SystemClock
@@ -152,14 +152,13 @@ class Follower:
         self.offer(tools)
         self.session_id = session_id or new_session_id()
         self._writer = None if record is None else self._open(record, redact)
-        self._before, self._taken = ev.Carried(), set[str]()
-        """Usage of earlier runs of the session, and the ids of their calls."""
+        before, self._taken = ev.Carried(), set[str]()
         continued = None if self._writer is None else self._writer.continued
         if record is not None and continued is not None and session_id in (None, continued):
             self.session_id = continued
-            self._before, self._taken = _earlier_runs(record, continued)
+            before, self._taken = _earlier_runs(record, continued)
+        self._starts = RunStarts(before)
         self._log: Log | None = None
-        self._run_id = ""
         self._size = ContextSize()
         self._size.add(len(system))
         self._step: FollowedStep | None = None
@@ -413,7 +412,7 @@ class Follower:
 
     # ---- runs
 
-    def _begin(self, prompt: str | None, images: Sequence[Image] = (), paused: Facts | None = None) -> Log:
+    def _begin(self, prompt: str | None, images: Sequence[Image] = (), *, answered: bool = False) -> Log:
         if self.policy.completion == "required" and not any(t.kind == "completion" for t in self._tools.values()):
             raise WrongUse(
                 f"policy {self.policy.name!r} requires a completion tool, and none is known: name it, as in "
@@ -421,16 +420,14 @@ class Follower:
             )
         if self.closing is not None:
             self.end()
-        if paused is None and self._log is not None:
-            self._before = add_usage(self._before, usage_of(self._log.facts))
-        continues, self._run_id = self._run_id, new_run_id()
         price = self._price_of(self.model)
         log = self._log = Log(self._clock, _no_transcript, (self._take,))
         self._watching = None
         self._asked.clear()
-        started = log.append(
+        started = self._starts.write(
+            log,
             ev.RunStarted(
-                run_id=self._run_id,
+                run_id=new_run_id(),
                 session_id=self.session_id,
                 prompt=prompt,
                 images=tuple(images),
@@ -439,16 +436,14 @@ class Follower:
                 policy=self.policy,
                 tools=tuple(self._tools.values()),
                 prices={} if price is None else {self.model: price},
-                continues=continues if paused is not None else None,
-                carried=None if paused is None else usage_of(paused),
-                before=self._before if self._before != ev.Carried() else None,
                 started_at=self._clock.wall().isoformat(timespec="milliseconds"),
                 engine=f"{FOLLOW_PREFIX}{self._agent or 'loop'} {__version__}",
-            )
+            ),
+            answered=answered,
         )
         if self._watch is not None:
             self._watching = PolicySimulation(self._watch, started, log.facts, self._rules)
-        if paused is None:
+        if not answered:
             log.append(PREPARED)
         self._size.add(len(prompt or ""))
         self._nudged, self._unasked, self._decided = True, False, -1
@@ -503,9 +498,8 @@ class Follower:
 
     def _go_on_after_answers(self, pause: Pause, answers: Sequence[ToolResult]) -> Decision:
         """End the run as a pause, and begin the one that continues it, because the loop asked the user itself."""
-        paused = self._running_log().facts
         self._act_on(pause)
-        log = self._begin(None, paused=paused)
+        log = self._begin(None, answered=True)
         for answer in answers:
             log.append(ev.QuestionAnswered(call_id=answer.call_id, text=answer.content))
         log.append(PREPARED)

@@ -32,6 +32,7 @@ from ..decision.events import (
     ToolCallResult,
     ToolExecutionStarted,
 )
+from ..decision.facts import add_usage, usage_of
 from ..decision.messages import ResultStatus
 from ..decision.outcome import RUN_STAGE_STATUS, Outcome
 from ..tools.results import ANSWER_FIELDS, SKIPPED, Completion, Continue, Phase, fingerprint, parse_completion
@@ -44,7 +45,7 @@ MAX_OPEN_QUESTIONS = 100
 """Maximum number of open questions of a step, because a run's facts hold each of them. Further ones are ordinary
 calls."""
 PREPARED = ev.StageFinished(stage="prepare", status="absent")
-"""Event after RUN_STARTED: nothing was prepared."""
+"""Event after RUN_STARTED, or after the user's answers with which a run begins: nothing was prepared."""
 _ANSWER_ARGUMENTS = (*ANSWER_FIELDS, "reason")
 _QUESTION_ARGUMENTS = ("question", "questions", "message", "text", "prompt", "query", "response")
 _THOUGHT_ARGUMENTS = ("thought", "thinking", "thoughts", "text", "content", "message")
@@ -58,6 +59,38 @@ class RunLog(Protocol):
     def append(self, event: Any) -> Any:
         """Append an event."""
         ...
+
+
+class RunStarts:
+    """Writer of the RUN_STARTED of each run of a session, with what a run takes over from those before it.
+
+    before: usage of earlier runs of the session, in a record that is continued.
+    """
+
+    def __init__(self, before: ev.Carried = ev.Carried()) -> None:  # noqa: B008
+        self._run_id = ""
+        self._before = before
+        self._latest: RunLog | None = None
+
+    def write(self, log: RunLog, run: ev.RunStarted, *, answered: bool = False) -> ev.RunStarted:
+        """Write the start of a run, and return the event as it is recorded.
+
+        run: the event without what is taken over. answered: whether the run continues the latest one with the user's
+        answers.
+        """
+        paused = self._latest.facts if self._latest is not None and answered else None
+        if self._latest is not None and not answered:
+            self._before = add_usage(self._before, usage_of(self._latest.facts))
+        started: ev.RunStarted = log.append(
+            replace(
+                run,
+                continues=None if paused is None else self._run_id,
+                carried=None if paused is None else usage_of(paused),
+                before=self._before if self._before != ev.Carried() else None,
+            )
+        )
+        self._run_id, self._latest = run.run_id, log
+        return started
 
 
 def write_outcome(

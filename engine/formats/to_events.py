@@ -32,13 +32,12 @@ from ..decision import (
 from ..decision import events as ev
 from ..decision.decisions import IMPORTED
 from ..decision.events import STREAM_PARTS
-from ..decision.facts import add_usage, usage_of
 from ..decision.finish_words import parse_finish_reason
 from ..decision.transcript import estimate_tokens, message_size
 from .imported_session import ImportedCompaction, ImportedMessage, ImportedSession, ImportOptions, tool_specs
 from .parsing import format_time
 from .reconstruction import estimate_usage, final_decision, infer_policy
-from .run_events import PREPARED, CallResolver, write_outcome
+from .run_events import PREPARED, CallResolver, RunStarts, write_outcome
 
 Sink = Callable[[Event], None]
 
@@ -89,7 +88,7 @@ class _EventWriter:
         self.kinds = {spec.name: spec.kind for spec in self._tools}
         self._policy = infer_policy(session, self._tools)
         self._log: ImportLog | None = None
-        self._run_id = ""
+        self._starts = RunStarts()
         self._run_steps = 0
         """Number of steps of the current run."""
         self._failed_requests: list[ImportedMessage] = []
@@ -98,13 +97,10 @@ class _EventWriter:
         """Messages of the loop since the last response."""
         self._interrupted = False
         """Whether the user has interrupted the run since its latest response."""
-        self._before = ev.Carried()
         self._transcript = Transcript() if _is_compacted(session) else None
         """What the model reads, for a session with a compaction: it tells how much was dropped."""
         self._sizes: dict[int, int] = {}
         """Number of messages in the transcript before the message of this index."""
-        self._latest: Facts | None = None
-        """Facts at the end of the latest run. Not yet in `_before`, because the next run may continue it."""
         estimate_usage(session, self._tools)
         self._mark = _session_digest(session)
         session.count_loss("time", sum(imported.t is None for imported in session.messages))
@@ -156,17 +152,15 @@ class _EventWriter:
             self._end_run(user_speaks=True)
             self._start_run(message, t)
 
-    def _start_run(self, prompt: UserMessage | None, t: float | None, paused: Facts | None = None) -> ImportLog:
+    def _start_run(self, prompt: UserMessage | None, t: float | None, *, answered: bool = False) -> ImportLog:
         session = self._session
-        if paused is None and self._latest is not None:
-            self._before, self._latest = add_usage(self._before, usage_of(self._latest)), None
         self.runs += 1
-        continues, self._run_id = self._run_id, self._new_run_id()
         self._run_steps = 0
         self._log = log = ImportLog(self._sink, t, self._transcript)
-        log.append(
+        self._starts.write(
+            log,
             ev.RunStarted(
-                run_id=self._run_id,
+                run_id=self._new_run_id(),
                 session_id=self._session_id,
                 prompt=None if prompt is None else prompt.text,
                 images=() if prompt is None else prompt.images,
@@ -175,16 +169,14 @@ class _EventWriter:
                 policy=self._policy,
                 tools=self._tools,
                 settings=session.settings,
-                continues=continues if paused else None,
-                carried=usage_of(paused) if paused else None,
-                before=self._before if self._before != ev.Carried() else None,
                 started_at="" if t is None else format_time(t),
                 engine=f"{ev.IMPORT_PREFIX}{self._format}",
                 source=session.source,
                 parent=session.parent,
-            )
+            ),
+            answered=answered,
         )
-        if paused is None:
+        if not answered:
             log.append(PREPARED)
         return log
 
@@ -208,7 +200,6 @@ class _EventWriter:
             log.append(ev.CancelRequested(cause="user"))
         log.append(ev.DecisionMade(round=log.facts.rounds, decision=decision))
         write_outcome(log, self._policy, decision, self._session.verdict if last else None)
-        self._latest = log.facts
 
     def _new_run_id(self) -> str:
         mark = blake2b(f"{self._session_id}\0{self.runs}".encode("utf-8", "replace"), key=self._mark, digest_size=6)
@@ -339,9 +330,8 @@ class _EventWriter:
 
     def _resume_after_answers(self, log: ImportLog, answers: list[ImportedMessage]) -> None:
         """End the run as a pause and continue it in another run, because the user answered."""
-        paused = log.facts
         self._end_run()
-        log = self._start_run(None, answers[0].t, paused)
+        log = self._start_run(None, answers[0].t, answered=True)
         for imported in answers:
             assert isinstance(imported.message, ToolResult)
             log.advance_to(imported.t)
