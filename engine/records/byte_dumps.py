@@ -41,7 +41,7 @@ _CHARACTERS = re.compile(
     r"'(?:[^'\\\n]|\\[^\n])',\s{0,3}(?:'(?:[^'\\\n]|\\[^\n])',\s{0,3}){6,}+(?:'(?:[^'\\\n]|\\[^\n])')?"
 )
 _CHARACTER = re.compile(r"'\\?([^\n])'")
-_SPACED_LETTERS = re.compile(r"[ ][!-~](?:[ ][!-~]){8,}+(?!\S)")
+_SPACED_LETTERS = re.compile(r"(?<![ ][!-~])[ ][!-~](?:[ ][!-~]){8,}+(?!\S)")
 _ASCII85 = re.compile(r"<~[!-uz\s]{8,}+~>")
 
 
