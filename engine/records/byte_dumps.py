@@ -41,7 +41,7 @@ _CHARACTERS = re.compile(
     r"'(?:[^'\\\n]|\\[^\n])',\s{0,3}(?:'(?:[^'\\\n]|\\[^\n])',\s{0,3}){6,}+(?:'(?:[^'\\\n]|\\[^\n])')?"
 )
 _CHARACTER = re.compile(r"'\\?([^\n])'")
-_SPACED_LETTERS = re.compile(r"(?<![ ][!-~])[ ][!-~](?:[ ][!-~]){8,}+(?!\S)")
+_SPACED_LETTERS = re.compile(r"[ ][!-~](?:[ ][!-~]){8,}+")
 _ASCII85 = re.compile(r"<~[!-uz\s]{8,}+~>")
 
 
@@ -105,7 +105,8 @@ def _listed(text: str) -> Iterator[Run]:
     for found in _CHARACTERS.finditer(text):
         yield *found.span(), '"' + "".join(_CHARACTER.findall(found[0])) + '"'
     for found in _SPACED_LETTERS.finditer(text):
-        yield found.start() + 1, found.end(), f'"{found[0][1::2]}"'
+        end = found.end() - 2 * (not text[found.end() : found.end() + 1].isspace() and found.end() < len(text))
+        yield found.start() + 1, end, f'"{text[found.start() + 1 : end : 2]}"'
 
 
 def _codes_of(numbers: Sequence[str]) -> list[int]:

@@ -78,7 +78,7 @@ _ESCAPE = re.compile(
     r"|\\{1,4}(?P<slash>/)(?=[A-Za-z0-9+/=])"
     r"|(?<=[A-Za-z0-9!$%&*+=_.:;,#@~^?-])(?:\\{1,4}(?P<sign>[!#$%&()*+,.:;<=>?@\[\]^_{|}~-])"
     r"|`(?P<tick>[$\"'`])|\^(?P<caret>[&|<>^%\"()]))(?=[A-Za-z0-9!$%&*+=_.:;,#@~^?\\-])"
-    r"|(?P<wide>[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\u24b6-\u24e9\U0001d400-\U0001d7ff])"
+    r"|(?P<wide>[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\u24b6-\u24e9\U0001d400-\U0001d7ff]{1,20}+)"
 )
 _SIGNS = re.compile(
     rf"[\x08\x1b\x9b\\%&^`{_INVISIBLE}\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\u24b6-\u24e9\U0001d400-\U0001d7ff]"
