@@ -35,7 +35,7 @@ from .messages import AssistantMessage, FinishReason, Reasoning, ToolCall, Usage
 
 
 class GrowingText:
-    """A name, an id or a signature of which another chunk has the next piece, or all of it so far once more."""
+    """A name, id or signature that arrives in chunks: each has the next piece, or everything so far once more."""
 
     __slots__ = ("_length", "_pieces")
 
@@ -44,7 +44,7 @@ class GrowingText:
         self._length = len(text) if text else 0
 
     def add(self, more: str) -> None:
-        """Add what a chunk has of it. The pieces are joined only where a chunk is as long as all of them."""
+        """Add a chunk's piece. The pieces are joined only when a chunk is as long as all of them together."""
         if not self._length or (len(more) >= self._length and more.startswith(str(self))):
             self._pieces, self._length = [more], len(more)
         else:
@@ -73,9 +73,9 @@ class _PartialCall:
     def __init__(self, number: int) -> None:
         self.number = number
         self.id = self.name = ""
-        """As they are announced."""
+        """Id and name as they are announced."""
         self.raw_id, self.raw_name = GrowingText(), GrowingText()
-        """As far as they have come before that."""
+        """Id and name as far as they had arrived before that."""
         self.arguments = ArgumentsBuffer()
         self.waiting: list[str] | None = []
         """Fragments to emit once the call is announced; None from then on."""
@@ -83,7 +83,7 @@ class _PartialCall:
 
 
 class TextLength:
-    """The characters of all texts of a list that only grows. Each is counted once, when the length is asked for."""
+    """Number of characters of all texts in a list that only grows. Each text is counted once, when asked for."""
 
     __slots__ = ("_characters", "_counted", "_texts")
 
@@ -92,14 +92,14 @@ class TextLength:
         self._counted = self._characters = 0
 
     def __call__(self) -> int:
-        """The characters so far."""
+        """Return the number of characters so far."""
         self._characters += sum(map(len, self._texts[self._counted :]))
         self._counted = len(self._texts)
         return self._characters
 
 
 def block_of(text: str, end: ReasoningDelta | ev.ReasoningMessageContent, length: TextLength, calls: int) -> Reasoning:
-    """Return the block that `end` ends. length and calls: of the message so far, to place the block in it."""
+    """Return the block that `end` ends. length, calls: those of the message so far, which place the block in it."""
     if not end.vendor:
         return Reasoning(text, end.signature, end.redacted)
     return Reasoning(text, end.signature, end.redacted, end.vendor, length(), calls)
@@ -115,7 +115,7 @@ class Assembler:
         self.truncated: str | None = None
         """The call in whose arguments the response was cut off; of several, the last one."""
         self.without_arguments: tuple[str, ...] = ()
-        """Calls without arguments in a response that was cut off: their arguments may have been about to come."""
+        """Calls without arguments in a response that was cut off: their arguments may not have arrived yet."""
         self._step = step
         self._attempt = attempt
         self._taken = taken
@@ -134,7 +134,7 @@ class Assembler:
         self._at: dict[int, _PartialCall] = {}
 
     def feed(self, chunk: AnyChunk) -> list[ev.Event]:
-        """The events that follow from this chunk. After a ToolCallEnd, `call` returns the complete call."""
+        """Return the events that follow from this chunk. After a ToolCallEnd, `call` returns the complete call."""
         match chunk:
             case TextDelta():  # first and without a nested pattern: nearly all chunks are text
                 if not chunk.text:
@@ -165,25 +165,25 @@ class Assembler:
                 ]
 
     def call(self, call_id: str) -> ToolCall:
-        """The call with this id, as far as it has arrived."""
+        """Return the call with this id, as far as it has arrived."""
         building = self._calls[self._numbers[call_id]]
         return ToolCall(building.id, building.name, building.arguments.text)
 
     def close(self) -> list[ev.Event]:
-        """End of the stream: emit trailing fragments, and the calls that began after the finish."""
+        """End the stream: emit trailing fragments and the calls that began after the finish."""
         events = [] if self.finish is None else self._end_all()
         self._show_late(events)
         return events
 
     def all_complete_before(self, call_id: str) -> bool:
-        """Whether every call that began before this one is complete."""
+        """Return whether every call that began before this one is complete."""
         waiting = self._open
         while waiting and waiting[0].ended:
             waiting.popleft()
         return not waiting or waiting[0].number > self._numbers[call_id]
 
     def close_truncated(self) -> list[ev.Event]:
-        """End of a stream that was cut off: a call that is not complete was truncated."""
+        """End a stream that was cut off: a call that is not complete was truncated."""
         events: list[ev.Event] = []
         empty: list[str] = []
         for building in self._open:
@@ -252,10 +252,10 @@ class Assembler:
         return events
 
     def _is_another(self, building: _PartialCall, chunk: ToolCallDelta) -> bool:
-        """Whether a chunk starts another call under the same index.
+        """Return whether a chunk starts another call under the same index.
 
-        It has a name then, and also a new id, or another name than the call whose arguments have begun, or no id after
-        the end of that call.
+        It does if it has a name and also a new id, or a name that differs from that of the call whose arguments have
+        begun, or no id after the end of that call.
         """
         if not chunk.name:
             return False

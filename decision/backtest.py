@@ -1,4 +1,4 @@
-"""The former place of `endstop.analysis.policy_simulation`, whose names can be imported from here for one release."""
+"""Former home of `endstop.analysis.policy_simulation`; its names can be imported from here for one more release."""
 
 from importlib import import_module
 from typing import Any
@@ -6,7 +6,7 @@ from warnings import warn
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name from its new place, with a warning that says which it is."""
+    """Import a name from its new home, and warn with the new name."""
     place = "endstop.analysis.policy_simulation"
     if name.startswith("__") or not hasattr(module := import_module(place), name):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ Arguments are complete with the brace that closes an object with at least one me
 - Some servers send the whole arguments a second time, with the finish reason. The repetition is dropped.
 - Any other text after the closing brace is part of the arguments and makes them invalid, so a call never runs on a part
   of what was sent.
-- Half a surrogate pair among the escapes becomes U+FFFD once the arguments are complete: no value could hold it.
+- Half of a surrogate pair in an escape becomes U+FFFD once the arguments are complete, because no value can hold it.
 - Arguments that were encoded twice (a JSON string that holds the object) are unwrapped.
 
 The result does not depend on how the text was cut, and each character is scanned once.
@@ -23,7 +23,7 @@ import msgspec
 from .messages import FinishReason
 
 COMPLETE_REASONS: frozenset[str | None] = frozenset({"stop", "tool_calls", "other", "pause"})
-"""Finish reasons of responses that were not cut off: a call without arguments is then complete."""
+"""Finish reasons of responses that were not cut off, in which a call without arguments is complete."""
 JSON_WHITESPACE = " \t\n\r"
 """White space between the tokens of JSON (RFC 8259, section 2)."""
 _NO_WHITESPACE = re.compile(rf"[^{JSON_WHITESPACE}]")
@@ -31,13 +31,14 @@ _MARKS = re.compile(r'["{}\[\]]')
 _IN_STRING = re.compile(r'["\\]')
 _FIRST, _SECOND = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPES = re.compile(rf"(?:(?!{_FIRST}|{_SECOND})\\.[^\\]*+)++|((?:{_FIRST}|{_SECOND})++)", re.DOTALL)
-"""Escapes of JSON that are no halves of surrogate pairs, with what stands between them; or, as a group, such halves."""
+"""JSON escapes that are not halves of surrogate pairs, with the text between them; or, as a group, a run of such
+halves."""
 _ALONE = re.compile(rf"{_FIRST}(?!{_SECOND})|(?<!{_FIRST}){_SECOND}")
-"""A half without the other one, among halves."""
+"""A half without its other half, in a run of halves."""
 
 
 class ArgumentsBuffer:
-    """Collects the fragments; returns what to emit of them, and knows when the arguments are complete."""
+    """Collects the fragments of a call's arguments, returns what to emit, and detects when they are complete."""
 
     __slots__ = (
         "_depth", "_empty", "_escaped", "_held", "_in_string", "_late", "_mode", "_parts", "_raw", "doubtful", "whole",
@@ -48,16 +49,17 @@ class ArgumentsBuffer:
         """Whether the arguments are a closed object with members."""
         self.doubtful = False
         """Whether the fragment with the closing brace held further text that does not (yet) repeat the arguments. The
-        call is then not reported as complete before the response ends: until then the text may become a repetition."""
+        call is then not reported as complete before the response ends, because the text may still become a repetition.
+        """
         self._mode: Literal["begins", "object", "string", "other"] = "begins"
         self._parts: list[str] = []
         """Emitted text."""
         self._held: list[str] = []
-        """Text not emitted yet: it may be a placeholder, or an object that was encoded twice."""
+        """Text not emitted yet, because it may be a placeholder or an object that was encoded twice."""
         self._empty = ""
         """The placeholder, if one came first."""
         self._raw = ""
-        """The complete object as it arrived; if it was encoded twice, the JSON string."""
+        """The complete object as it arrived; the JSON string if it was encoded twice."""
         self._late: list[str] = []
         """Fragments after the closing brace."""
         self._depth = 0
@@ -69,7 +71,7 @@ class ArgumentsBuffer:
         return self._shown() + self.trailing() if self._late else self._shown()
 
     def feed(self, piece: str) -> str:
-        """Add a fragment; return what to emit now. `settle` emits what arrives once the arguments are complete."""
+        """Add a fragment and return what to emit now. `settle` emits what arrives once the arguments are complete."""
         if self.whole:
             self._late.append(piece)
             return ""
@@ -90,12 +92,12 @@ class ArgumentsBuffer:
         return self._show(piece)
 
     def add(self, piece: str) -> str:
-        """Add a fragment without looking for the end of the arguments: the chunk's `whole` says if it has come."""
+        """Add a fragment without looking for the end of the arguments, which the chunk's `whole` reports."""
         self._mode = "other"
         return self._show(piece)
 
     def finish(self) -> str:
-        """Call it when no more fragments come. Returns the text that was held back, to be emitted now."""
+        """Return the text that was held back, to be emitted now. Call it when no more fragments come."""
         if self.whole:
             return self.settle()
         if self._mode == "begins" and self._empty:
@@ -104,7 +106,7 @@ class ArgumentsBuffer:
         return self._show("")
 
     def trailing(self) -> str:
-        """Text after the complete arguments, unless it only repeats them."""
+        """Return the text after the complete arguments, unless it only repeats them."""
         late = "".join(self._late).strip(JSON_WHITESPACE)
         return "" if not late or _repeats(late, self._raw.strip(JSON_WHITESPACE)) else late
 
@@ -127,7 +129,7 @@ class ArgumentsBuffer:
         return shown
 
     def _begin(self, piece: str, at: int = 0) -> str:
-        """Handle a fragment from `at` on, where the arguments have not begun, or follow a placeholder."""
+        """Handle a fragment from `at` on, when the arguments have not begun or follow a placeholder."""
         while True:
             begins = _skip_whitespace(piece, at)
             if begins > at:
@@ -151,7 +153,7 @@ class ArgumentsBuffer:
                 return self._close(piece[begins:at], piece[at:])
 
     def _is_placeholder(self, piece: str) -> bool:
-        """Whether `piece` ends an object without members; what follows are then the arguments."""
+        """Return whether `piece` ends an object without members, which the real arguments then follow."""
         self._raw = "".join((self._shown(), *self._held, piece))
         text = self._raw if self._mode == "object" else _unwrapped(self._raw)
         if count_members(text) != 0:
@@ -160,9 +162,9 @@ class ArgumentsBuffer:
         return True
 
     def _close(self, piece: str, rest: str) -> str:
-        """Handle the end of the outermost object or string, which is the end of `piece`; return what to emit.
+        """Handle the end of the outermost object or string, which is the end of `piece`, and return what to emit.
 
-        `rest` is the text after it in the same fragment.
+        rest: the text after it in the same fragment.
         """
         whole = with_whole_escapes(self._raw)
         text = whole if self._mode == "object" else with_whole_escapes(_unwrapped(whole))
@@ -180,14 +182,17 @@ class ArgumentsBuffer:
         return self._show(piece)
 
     def _show_mended(self, whole: str, piece: str) -> str:
-        """Handle the last piece of arguments that are `whole` once mended. What has been emitted stays as it was."""
+        """Handle the last piece of arguments, `whole` after corrected escapes. What was emitted does not change."""
         before = self._shown()
         shown = whole[len(before) :] if whole.startswith(before) else "".join((*self._held, piece))
         self._held, self._parts = [], [whole]
         return shown
 
     def _end_in(self, piece: str, at: int = 0) -> int:
-        """Index at which the outermost object or string ends in this fragment, from `at` on; -1 if it does not."""
+        """Return the index at which the outermost object or string ends in this fragment; -1 if it does not end in it.
+
+        at: index at which to begin.
+        """
         if self._escaped and piece:
             at, self._escaped = at + 1, False
         while True:
@@ -213,7 +218,7 @@ class ArgumentsBuffer:
 
 
 def has_lone_half(text: str) -> bool:
-    """Whether an escape in JSON text is half a surrogate pair without the other (RFC 8259, section 8.2)."""
+    """Return whether JSON text has an escape of half a surrogate pair without the other (RFC 8259, section 8.2)."""
     return any(found[1] and _ALONE.search(found[0]) for found in _ESCAPES.finditer(text))
 
 
@@ -225,7 +230,7 @@ def with_whole_escapes(text: str) -> str:
 
 
 def count_members(arguments: str) -> int | None:
-    """Number of members of the JSON object in `arguments`; None if it is not a complete JSON object."""
+    """Return the number of members of the JSON object in `arguments`; None if it is not a complete JSON object."""
     try:
         value = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError, ValueError):
@@ -234,7 +239,7 @@ def count_members(arguments: str) -> int | None:
 
 
 def is_truncated(arguments: str, finish: FinishReason | None) -> bool:
-    """Whether the response ended inside these arguments, whatever its finish reason says."""
+    """Return whether the response ended inside these arguments, whatever its finish reason says."""
     if arguments.strip() in ("", "{}"):
         return finish not in COMPLETE_REASONS  # the arguments may not have arrived yet
     try:
@@ -248,7 +253,7 @@ def is_truncated(arguments: str, finish: FinishReason | None) -> bool:
 
 
 def _unwrapped(text: str) -> str:
-    """The text in a JSON string; empty if it is not a JSON string."""
+    """Return the text in a JSON string; empty if it is not a JSON string."""
     try:
         value = msgspec.json.decode(text, type=str)
     except (msgspec.DecodeError, ValueError):
@@ -257,7 +262,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _repeats(late: str, raw: str) -> bool:
-    """Whether `late` is the same JSON value as `raw`, once or several times."""
+    """Return whether `late` is the same JSON value as `raw`, once or several times."""
     at = 0
     while late.startswith(raw, at):
         at = _skip_whitespace(late, at + len(raw))
@@ -276,7 +281,7 @@ def _repeats(late: str, raw: str) -> bool:
 
 
 def _skip_whitespace(text: str, at: int) -> int:
-    """Index of the first character from `at` on that is not white space; the length of the text if there is none."""
+    """Return the index of the first character from `at` on that is not white space, or the length of the text."""
     found = _NO_WHITESPACE.search(text, at)
     return found.start() if found else len(text)
 

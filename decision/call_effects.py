@@ -1,22 +1,22 @@
-"""What a tool call does, seen from its name and its JSON arguments.
+"""What a tool call does, derived from its name and its JSON arguments.
 
-A tool of the own program declares whether it only reads. Nothing declares that for the calls of an imported session,
-and a shell tool can do everything. Here the name and the arguments say it: a table of names that agents in use have,
-else the verb in the name, else an argument that names what to do, else the shell command or program text that is
-given. The names and the verbs are in `call_effects.toml`. What a result says is in `call_results`.
+A tool of the program itself declares whether it only reads. Nothing declares that for the calls of an imported session,
+and a shell tool can do anything. Here the name and the arguments tell it: a table of names that agents in use have, or
+the verb in the name, or an argument that names what to do, or the shell command or program text that is given. The
+names and the verbs are in `call_effects.toml`; what a result says is in `call_results`.
 
-How often that is right was measured on calls of nine sets of recorded sessions: SWE-agent (two sets), mini-SWE-agent,
-OpenClaw (two), a bash agent (two), Claude Code and tau2 with tools of a shop. The author of this code labelled them by
-hand, from the call and its result. Of 200 random calls, labelled twice with one difference, one half chose and the
-other measured the first version: 96 of 100 effects were right (exact interval at 95 %: 90 to 99), and of 8 failures 7
-were found and none invented. 120 more were drawn where it is hard (compound commands, scripts, results that speak of
-errors), and 90 after these (40 of them checks), each labelled once, before the code read them, and each followed by
-mending. The last 90: 87 effects right (91 to 99 %), all 25 changes found and 2 invented; of 31 failures 30 found (83 to
-100 %) and none invented; 25 of 28 verdicts of checks right (72 to 98 %), the others scripts with a test's name that end
-with exit code 0 and report nothing, which counts as passed. The 120 before: 117 effects right; of 39 failures 35 found,
-none invented. What the last 90 showed was mended, and not measured again.
+The accuracy was measured on calls of nine sets of recorded sessions: SWE-agent (two sets), mini-SWE-agent, OpenClaw
+(two), a bash agent (two), Claude Code and tau2 with tools of a shop. The author of this code labelled them by hand,
+from the call and its result. Of 200 random calls, labelled twice with one difference, one half was used to choose the
+tables and the other measured the first version: 96 of 100 effects were right (exact interval at 95 %: 90 to 99), and of
+8 failures 7 were found and none invented. 120 more were drawn from hard cases (compound commands, scripts, results that
+mention errors), and 90 after these (40 of them checks), each labelled once, before the code read them, and each
+followed by corrections. The last 90: 87 effects right (91 to 99 %), all 25 changes found and 2 invented; of 31 failures
+30 found (83 to 100 %) and none invented; 25 of 28 verdicts of checks right (72 to 98 %), the others scripts with a
+test's name that end with exit code 0 and report nothing, which counts as passed. The 120 before: 117 effects right; of
+39 failures 35 found, none invented. What the last 90 showed was corrected and not measured again.
 
-The arguments are decoded once, and of a command `shell_commands.MAX_LENGTH` characters are read.
+The arguments are decoded once, and only the first `shell_commands.MAX_LENGTH` characters of a command are read.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from .word_tables import by_word, word_tables
 from .written_files import MAX_PATH, file_names
 
 CACHED_LENGTH = 512
-"""Calls with longer arguments are not kept in the cache, so that it has at most 1 MB of text."""
+"""Calls with longer arguments are not cached, so the cache holds at most 1 MB of text."""
 MAX_ARGUMENTS = 1_000_000
-"""Longer arguments are not decoded: then the name alone says what the call does."""
+"""Longer arguments are not decoded; the name alone then tells what the call does."""
 
 _READS, _CHANGES, _UNKNOWN = CallEffect("reads"), CallEffect("changes"), CallEffect("unknown")
 
 
 class _Arguments(Struct):
-    """The arguments that say what a call does. Others are skipped when they are decoded."""
+    """The arguments that tell what a call does. All others are skipped when they are decoded."""
 
     command: Any = None
     commands: Any = None
@@ -80,7 +80,7 @@ _FILE_VERBS = re.compile(
     r"write|edit|creat|patch|replace|insert|delet|remov|sav|append|mov|renam|overwrit|format|refactor|touch|undo",
     re.IGNORECASE,
 )
-"""Verbs in a tool's name by which the file among its arguments is the one that it changes; `upload_file` reads it."""
+"""Verbs in a tool's name that mean that it changes the file among its arguments; `upload_file` only reads it."""
 _SHELL = "shell"
 _CODE = "code"
 _EDITOR = "editor"
@@ -90,16 +90,16 @@ _NAME_MARKS = str.maketrans("", "", "_- ")
 
 
 def effect_of(name: str, arguments: str, reads: bool | None = None) -> Effect:
-    """What a call of this tool does; see `Effect` for the meanings.
+    """Return what a call of this tool does; see `Effect` for the meanings.
 
-    `reads` is what the tool declares: True keeps a call from being a change, False makes a call of which nothing else
-    is known a change, None says that nothing is declared.
+    reads: what the tool declares. True means that a call is not a change, False that a call of unknown effect is a
+    change, None that nothing is declared.
     """
     return call_effect(name, arguments, reads).effect
 
 
 def runs_commands(name: str) -> bool:
-    """Whether a tool of this name runs shell commands or programs, so that its arguments say what a call does."""
+    """Return whether a tool of this name runs shell commands or programs, so that its arguments tell its effect."""
     return _kind(name) in (_SHELL, _CODE)
 
 
@@ -133,19 +133,19 @@ _cached = lru_cache(maxsize=1024)(_examine)
 
 @cache
 def _tools() -> dict[str, str]:
-    """What the tools of agents in use do: an effect, or which argument says it. Names without `_`, `-` and case."""
+    """Return what the tools of known agents do: an effect, or which argument tells it. Keys lack `_`, `-` and case."""
     return by_word(word_tables("call_effects")["tools"])
 
 
 @cache
 def _subcommands() -> dict[str, Effect]:
-    """What the first word of an editor's `command`, or the `action` of another tool, says."""
+    """Return the effect of an editor's subcommand (the first word of `command`) or of another tool's `action`."""
     return by_word(word_tables("call_effects")["subcommands"])
 
 
 @lru_cache(maxsize=512)
 def _kind(name: str) -> str:
-    """What the table says of a name, without a server's prefix as `mcp__git__`; empty if it does not have it."""
+    """Return a name's entry in the table, without a server's prefix like `mcp__git__`; empty if there is none."""
     short = name
     if "__" in name:
         short = name.rpartition("__")[2] or name
@@ -166,7 +166,7 @@ def _decoded(arguments: str) -> _Arguments:
 
 
 def _of_commands(kind: str, given: _Arguments, arguments: str) -> CallEffect | None:
-    """The effect of the command or program text among the arguments; None if there is none."""
+    """Return the effect of the command or program text among the arguments; None if there is none."""
     for key in _COMMANDS:
         value = getattr(given, key)
         if value is None:
@@ -185,7 +185,7 @@ def _of_commands(kind: str, given: _Arguments, arguments: str) -> CallEffect | N
 
 
 def _of_subcommand(given: _Arguments) -> CallEffect | None:
-    """The effect that the argument `command`, `action` or `operation` names; None if there is none that is known."""
+    """Return the effect that the argument `command`, `action` or `operation` names; None if none is known."""
     for value in (given.command, given.action, given.operation):
         if type(value) is str and value:
             words = value.split(None, 1)
@@ -195,7 +195,7 @@ def _of_subcommand(given: _Arguments) -> CallEffect | None:
 
 
 def _of_named_change(given: _Arguments) -> CallEffect:
-    """Return the effect of a call whose tool changes files by its name. If it names none, its command decides."""
+    """Return the effect of a call whose tool changes files by its name. If it names no file, its command decides."""
     files = _named_files(given)
     if type(given.command) is str and not files:
         return shell_effect(given.command)  # an action that SWE-agent wrote as text
@@ -203,7 +203,7 @@ def _of_named_change(given: _Arguments) -> CallEffect:
 
 
 def _named_files(given: _Arguments) -> tuple[str, ...]:
-    """The file among the arguments, or those that a patch names."""
+    """Return the file among the arguments, or the files that a patch names."""
     paths = (getattr(given, key) for key in _PATHS)
     path = next((path for path in paths if type(path) is str and path), None)
     if path is not None:
@@ -213,7 +213,7 @@ def _named_files(given: _Arguments) -> tuple[str, ...]:
 
 
 def _of_name(name: str, given: _Arguments) -> CallEffect:
-    """The effect that the verb in a name says, or else the argument that names an action."""
+    """Return the effect of the verb in a name, or else of the argument that names an action."""
     short = name.rpartition("__")[2] or name
     effect = verb_effect(short)
     if effect == "unknown" and short is not name:

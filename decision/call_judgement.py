@@ -1,12 +1,12 @@
-"""What the calls of a run did and how they ended: the one place that answers this for guards, figures and pages.
+"""What the calls of a run did and how they ended: the single answer for guards, figures and pages.
 
-Of the run's own tools the record says it: a tool declares whether it only reads, and each result has a status. Nothing
-declares the tools of a loop that is not ours, and a result whose status nothing says is recorded as `ok`. There the
-name and the arguments tell what a call does (`call_effects.py`), and the result how it ended (`call_results.py`). What
-neither tells is unknown, and never a success.
+For the run's own tools the record says it: a tool declares whether it only reads, and each result has a status. The
+tools of a foreign loop (one that endstop does not run) declare nothing, and a result without a known status is recorded
+as `ok`. There the name and the arguments tell what a call does (`call_effects.py`), and the result how it ended
+(`call_results.py`). What neither tells is unknown, and never a success.
 
-A program that the run itself wrote is known by its text: `python3 analyze.py` changes the work if the script that was
-written before opens a file by its name to write into it.
+A program that the run itself wrote is recognised by its text: `python3 analyze.py` changes the work if the script
+written before opens a file by name to write to it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .shell_commands import shell_effect
 from .written_files import file_names, files_in_output
 
 MAX_SCRIPTS = 64
-"""Programs of a run that are remembered, the latest ones."""
+"""Maximum number of the run's programs that are remembered, the latest ones."""
 MAX_TEXT = 100_000
 """Longer arguments are not searched for the text of a program."""
 _SHELLS = (".sh", ".bash")
@@ -42,41 +42,41 @@ class CallJudgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     effect: Effect
     end: CallEnd
     only_read: bool = False
-    """Whether it left everything as it was: its tool declares so or, in a loop that is not ours, its name and its
-    arguments show that it read, waited or did no work."""
+    """Whether it left everything as it was: its tool declares so or, in a foreign loop, its name and arguments show
+    that it read, waited or did no work."""
     changed: bool = False
     """Whether it changed the work, as far as that is known."""
     checks: bool = False
-    """Whether it checked the work, maybe among other things."""
+    """Whether it checked the work, possibly among other things."""
     files: tuple[str, ...] = ()
-    """The files that it changed, as far as they are known; of the run's own tools none are."""
+    """The files that it changed, as far as they are known; always empty for the run's own tools."""
 
     @property
     def failed(self) -> bool:
-        """Whether it failed: its status says so or, in a loop that is not ours, its result, as any exit code but 0."""
+        """Whether it failed: by its status or, in a foreign loop, by its result, as with any exit code but 0."""
         return self.end in ("failed", "nothing_found")
 
     @property
     def succeeded(self) -> bool:
-        """Whether it is known to have succeeded: by its status or, in a loop that is not ours, by its result."""
+        """Whether it is known to have succeeded: by its status or, in a foreign loop, by its result."""
         return self.end == "succeeded"
 
 
 class CallJudge:
-    """Judges the calls of one run, a result at a time and in their order."""
+    """Judges the calls of one run, one result at a time, in order."""
 
     def __init__(self, started: ev.RunStarted) -> None:
         self.foreign = is_foreign(started.engine)
-        """Whether a loop that is not ours made the run."""
+        """Whether a foreign loop made the run."""
         self._tools = {tool.name: tool for tool in started.tools}
         self._open: tuple[ToolCall, ...] = ()
         self._arguments: dict[str, str] = {}
         self._scripts: dict[str, tuple[str, ...]] = {}
-        """The names of programs that write files, and those files."""
+        """The names of programs that write files, with those files."""
         self._latest: tuple[ev.ToolCallResult, CallJudgement] | None = None
 
     def judge(self, event: ev.ToolCallResult, facts: Facts) -> CallJudgement:
-        """Judge a call by its result. facts: those after this event. The same event gets the same judgement again."""
+        """Judge a call by its result. facts: those after this event. The same event always gets the same judgement."""
         if self._latest is None or self._latest[0] is not event:
             self._latest = event, self._judge(event, facts)
         return self._latest[1]
@@ -123,7 +123,7 @@ class CallJudge:
     def _changes_by_result(
         self, does: CallEffect, end: CallEnd, event: ev.ToolCallResult, arguments: str
     ) -> tuple[bool, tuple[str, ...]]:
-        """Whether a call of a loop that is not ours changed the work, and which files."""
+        """Return whether a call of a foreign loop changed the work, and which files."""
         if event.status not in ("ok", "error"):
             return False, ()
         failed = end == "failed"
@@ -156,7 +156,7 @@ class CallJudge:
 
 
 class SessionJudge:
-    """Judges the calls of those runs of a session that a loop made that is not ours, from a run's beginning on."""
+    """Judges the calls of a session's runs that foreign loops made, each from its beginning on."""
 
     def __init__(self) -> None:
         self._judge: CallJudge | None = None
@@ -164,11 +164,11 @@ class SessionJudge:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the latest run is that of such a loop."""
+        """Whether a foreign loop made the latest run."""
         return self._judge is not None
 
     def feed(self, event: ev.Event) -> CallJudgement | None:
-        """Add an event. Of any other type than `JUDGED_BY` it changes nothing. Returns a judgement for each result."""
+        """Add an event and return a judgement for each result. Only the event types in `JUDGED_BY` have an effect."""
         if isinstance(event, ev.RunStarted):
             judge = CallJudge(event)
             self._judge, self._facts = (judge if judge.foreign else None), fold(Facts(), event)
@@ -184,7 +184,7 @@ JUDGED_BY = (ev.RunStarted, ev.ResponseFinished, ev.ToolCallResult, ev.LimitReac
 
 
 def _has_changed(does: CallEffect, event: ev.ToolCallResult, declared: bool | None) -> bool:
-    """Whether a call of one of the run's own tools changed the work."""
+    """Return whether a call of one of the run's own tools changed the work."""
     if event.status != "ok":
         return False
     match does.effect:
@@ -201,7 +201,7 @@ def _base(path: str) -> str:
 
 
 def _longest_text(arguments: str) -> str:
-    """The longest text among the arguments, or the arguments themselves if they are no JSON."""
+    """Return the longest text among the arguments, or the arguments themselves if they are not JSON."""
     try:
         given: Any = msgspec.json.decode(arguments)
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -1,9 +1,9 @@
 """What the result of a tool call says: how the call ended, or that a check passed.
 
-Tools report failure in many shapes: a status, an exit code in a field or a sentence, a message in the first line, an
-exception at the end. Only the first and the last `EDGE` characters of a result are read, so that a result of any
-length costs the same. An exit code says more than words, for output that was read may speak of errors; only a
-traceback with which a program ends says more than an exit code of 0, which may be that of the last command in a pipe.
+Tools report failure in many forms: a status, an exit code in a field or a sentence, a message in the first line, an
+exception at the end. Only the first and the last `EDGE` characters of a result are read, so a result of any length
+costs the same. An exit code outweighs words, because output that was read may mention errors; only a traceback with
+which a program ends outweighs an exit code of 0, which may be that of the last command in a pipe.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from .call_verbs import Effect
 from .failures import FAILED_STATUSES
 
 EDGE = 2_000
-"""Characters that are read at each end of a result."""
+"""Number of characters that are read at each end of a result."""
 _NEAR = 300
-"""Characters at each end in which an exit code stands; further inside it is part of the output."""
+"""Number of characters at each end in which an exit code counts; further inside it is part of the output."""
 
 CallEnd = Literal["succeeded", "failed", "nothing_found", "unknown"]
-"""How a call ended, as its result says.
+"""How a call ended, according to its result.
 
 - `succeeded`: an exit code of 0, a field or a sentence says so, or a check passed;
 - `failed`: an exit code, a field, an error message or a traceback says so;
-- `nothing_found`: exit code 1 and nothing else, as a search returns it that found nothing;
+- `nothing_found`: exit code 1 and nothing else, as from a search that found nothing;
 - `unknown`: the result says neither.
 """
 _NUMBER = r"[\"'`)>]{0,2}[ \t]{0,4}[:=]?[ \t]{0,4}(-?[0-9]{1,10})\b"
@@ -32,7 +32,7 @@ _EXIT_CODE = re.compile(r"exit(?:ed|s)?[ _-]?(?:with[ _]?)?(?:exit[ _])?(?:code|
 _RETURN_CODES = {
     words: re.compile(words + _NUMBER) for words in ("returncode", "return code", "return_code", "return-code")
 }
-"""Patterns by the words they begin with. A search for the words costs less than one with a pattern."""
+"""Patterns by the words they begin with. Searching for the words costs less than searching with a pattern."""
 _CODE_LINE = re.compile(
     r"[\s(\[<*-]{0,8}(?:the )?(?:process|command|program|shell|tool)?[\s:]{0,2}(?:was |has )?"
     r"(?:exit(?:ed|s)?[ _-]?(?:with )?(?:code|status|signal|exit)|return[ _-]?code|terminated with|killed by)"
@@ -46,12 +46,12 @@ _EMPTY = re.compile(
     r"|[\s{}\[\]\"',:()]|output|stdout|stderr|metadata|null",
     re.IGNORECASE,
 )
-"""What a result consists of that says no more than an exit code."""
+"""Parts of a result that say no more than an exit code."""
 _BAD_FIELD = re.compile(
     r'"(?:(?:is_?error|isError)"\s{0,4}:\s{0,4}true|(?:success|ok)"\s{0,4}:\s{0,4}false'
     r'|status"\s{0,4}:\s{0,4}"(?:error|failed|failure)")'
 )
-"""A field that reports an error. All begin with one quote, for which a text is searched fast."""
+"""A field that reports an error. All begin with one quote, because searching a text for that is fast."""
 _GOOD_FIELD = re.compile(
     r'"(?:(?:is_?error|isError)"\s{0,4}:\s{0,4}false|(?:success|ok)"\s{0,4}:\s{0,4}true'
     r'|status"\s{0,4}:\s{0,4}"(?:success|succeeded|ok)")'
@@ -65,7 +65,7 @@ _SAYS_DONE = re.compile(
     r" [^\n]{0,300}?(?:has been|have been|was|were) (?:successfully )?"
     r"(?:edited|updated|created|written|saved|overwritten|replaced|applied|deleted|removed|moved|renamed|modified)\b"
 )
-"""How a result begins with which a tool says that it did its work. Any program may say the `claim`."""
+"""Beginnings of results with which a tool says that it did its work. Any program may print the `claim`."""
 _FIRST_WORDS = re.compile(
     r"(?:STDERR:\s{0,4}|<error>|\[?stderr\]?:?\s{0,4})?(?:"
     r"(?:(?:fatal|internal|execution|parse|syntax|tool|runtime|api|http) |[\w.]{0,80})"
@@ -84,39 +84,39 @@ _FIRST_WORDS = re.compile(
     r"|\[?(?:the )?command timed out)",
     re.IGNORECASE,
 )
-"""How a result begins that is an error and nothing else."""
+"""Beginnings of results that are an error and nothing else."""
 _ERROR_LINE = re.compile(
     r"\n(?:E: |ERROR\b|\[ERROR\]|FATAL\b|fatal: |error(?:\[\w{1,12}\])?: |Error: |npm ERR!|FAILURE: |panic: "
     r"|make: \*\*\* |Traceback \(most recent call last\)|Exception in thread|BUILD FAIL|Unhandled exception"
     r"|Segmentation fault|Command not found|Uncaught |FAIL\t|--- FAIL)"
 )
-"""How the lines begin that report an error, anywhere in what a program prints."""
+"""Beginnings of lines that report an error, anywhere in the output of a program."""
 _COMPLAINT = re.compile(
     r": (?:command not found|not found|No such file or directory|[Pp]ermission denied|io error:|cannot access"
     r"|Is a directory|Not a directory|syntax error|unexpected EOF|invalid option|unrecognized option|cannot stat"
     r"|event not found|error: |fatal error: |\*\*\* )"
 )
-"""What a shell or a program complains of, after its name."""
+"""Complaints of a shell or a program, after its name."""
 _QUOTED = re.compile(r"[\s\"#(]|\d+[:\t]|[^\s:]{1,200}:\d{1,9}:[^:\n]{0,200}: (?!error:|fatal error:)")
-"""How a line begins that was read from a file, or that a search found."""
+"""Beginnings of lines that were read from a file or found by a search."""
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,119}+(?=:|$)")
 _EXCEPTIONS = ("Error", "Exception", "Exit", "Interrupt", "NotFound", "Timeout", "Failed", "Failure", "Violation")
-"""How the names of exceptions end that a program prints last."""
+"""Endings of the exception names that a program prints last."""
 _CLOSING = re.compile(
     r"\s*|\s{0,9}(?:</\w{1,20}>|```|[(\[]?(?:Command |Process )?[Ee]xit(?:ed)?[ _](?:with )?code[^\n]{0,20})\s{0,9}"
 )
 """A line with which a tool closes a result."""
 _OWN_FRAME = re.compile(r'  File "<(?:string|stdin)>"')
-"""The frame of a program text that was given with the call."""
+"""Stack frame of a program text that was given with the call."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 
 
 def call_end(content: str, status: str | None = None, effect: Effect = "unknown") -> CallEnd:
-    """How a call ended, as its result says. Never raises.
+    """Return how a call ended, according to its result. Never raises.
 
-    `status` is that of the result, None where nothing gives one; those in `failures.FAILED_STATUSES` decide. `effect`
-    is what the call does (`call_effects.effect_of`): for calls that read, lines inside of the result are what was read,
-    and say nothing.
+    `status` is the status of the result, or None if nothing gives one; those in `failures.FAILED_STATUSES` decide.
+    `effect` is what the call does (`call_effects.effect_of`): for calls that read, the lines within the result are what
+    was read and say nothing about the call.
     """
     if status in FAILED_STATUSES:
         return "failed"
@@ -144,7 +144,7 @@ def call_end(content: str, status: str | None = None, effect: Effect = "unknown"
 
 
 def has_failed(content: str, status: str | None = None, effect: Effect = "unknown") -> bool:
-    """Whether a result says that its call failed (see `call_end`). A search that finds nothing does not fail."""
+    """Return whether a result says that its call failed (see `call_end`). Finding nothing is not a failure."""
     return call_end(content, status, effect) == "failed"
 
 
@@ -153,9 +153,9 @@ _RESTARTED = re.compile(r"\W{0,8}(?:the )?[\w ]{1,30} (?:has been|was) restarted
 
 
 def ran_out_of_time(content: str, failed: bool) -> bool:
-    """Whether a short result says that the tool ran out of time or was restarted, and so nothing of the call itself.
+    """Return whether a short result only says that the tool ran out of time or was restarted.
 
-    failed: whether the result says that the call failed (`has_failed`).
+    It then tells nothing about the call itself. failed: whether the result says that the call failed (`has_failed`).
     """
     if len(content) > _NEAR:
         return False
@@ -168,20 +168,20 @@ _STILL_RUNS = re.compile(
 
 
 def still_runs(content: str) -> bool:
-    """Whether a result says that the program goes on in the background, so that nothing is known of its end."""
+    """Return whether a result says that the program continues in the background, so that its end is unknown."""
     return bool(_STILL_RUNS.match(content))
 
 
 def exit_code(content: str, *, alone: bool = False) -> int | None:
-    """The exit code at the beginning or the end of a result; -1 for a killed process, None without one.
+    """Return the exit code at the beginning or the end of a result; -1 for a killed process, None if there is none.
 
-    alone: it must have a line of its own, since a result that was read may speak of others.
+    alone: the exit code must have a line to itself, because a result that was read may mention others.
     """
     last = content[-_NEAR:].lower() if len(content) > _NEAR else ""
     first = content[:_NEAR].lower()
     edges = first + last
     if "exit" not in edges and "return" not in edges and "killed" not in edges:
-        return None  # the usual case, found without a look for the whole words
+        return None  # the usual case, found without looking for whole words
     if alone and not content.lstrip().startswith("{"):
         first, last = _lines_of_codes(first), _lines_of_codes(last)
     codes = _codes_in(last)
@@ -194,12 +194,12 @@ def exit_code(content: str, *, alone: bool = False) -> int | None:
 
 
 def _lines_of_codes(part: str) -> str:
-    """The lines of a text in lower case that say an exit code and nothing else."""
+    """Return the lines of a text in lower case that say an exit code and nothing else."""
     return "\n".join(line for line in part.split("\n") if _CODE_LINE.match(line))
 
 
 def _codes_in(part: str) -> list[str]:
-    """The exit codes that a text in lower case names."""
+    """Return the exit codes that a text in lower case names."""
     codes: list[str] = _EXIT_CODE.findall(part) if "exit" in part else []
     if "return" in part:
         for words, pattern in _RETURN_CODES.items():
@@ -209,12 +209,12 @@ def _codes_in(part: str) -> list[str]:
 
 
 def edges(content: str) -> str:
-    """The first and the last `EDGE` characters of a result; a short one as it is."""
+    """Return the first and the last `EDGE` characters of a result; the whole result if it is short."""
     return content if len(content) <= 2 * EDGE else content[:EDGE] + "\n" + content[-EDGE:]
 
 
 def _cleaned_edges(content: str) -> str:
-    """The edges of a result, without colours and white space before them."""
+    """Return the edges of a result, without colours and leading white space."""
     text = edges(content)
     if "\x1b" in text:
         text = _COLOURS.sub("", text)
@@ -222,17 +222,17 @@ def _cleaned_edges(content: str) -> str:
 
 
 def _is_bad_json(text: str) -> bool:
-    """Whether a text that begins with a brace is JSON that reports an error."""
+    """Return whether a text that begins with a brace is JSON that reports an error."""
     return bool(_FIRST_FIELD_ERROR.match(text) or _BAD_FIELD.search(text))
 
 
 def _reports_error(text: str) -> bool:
-    """Whether a line of a text reports an error, or its last line names an exception."""
+    """Return whether a line of a text reports an error, or its last line names an exception."""
     return bool(_ERROR_LINE.search("\n" + text)) or _complains(text) or _ends_with_exception(text)
 
 
 def _complains(text: str) -> bool:
-    """Whether a shell or a program complains in a line of a text."""
+    """Return whether a line of a text is a complaint of a shell or a program."""
     for found in _COMPLAINT.finditer(text):
         start = text.rfind("\n", 0, found.start()) + 1
         if found.start() - start < 250 and not _QUOTED.match(text, start):
@@ -241,13 +241,13 @@ def _complains(text: str) -> bool:
 
 
 def _ends_with_exception(text: str) -> bool:
-    """Whether the last line of a text names an exception."""
+    """Return whether the last line of a text names an exception."""
     name = _EXCEPTION.match(_last_lines(text)[-1])
     return name is not None and name[0].endswith(_EXCEPTIONS)
 
 
 def _ends_with_traceback(content: str, effect: Effect) -> bool:
-    """Whether a result ends with the traceback of Python; for a call that reads, of program text given with it."""
+    """Return whether a result ends with a Python traceback; for a call that reads, of program text given with it."""
     if '  File "' not in content[-EDGE:]:
         return False
     lines = _last_lines(content)
@@ -259,7 +259,7 @@ def _ends_with_traceback(content: str, effect: Effect) -> bool:
 
 
 def _last_lines(text: str) -> list[str]:
-    """The last lines of a text, without those with which a tool closes a result; at least one."""
+    """Return the last lines of a text, without those with which a tool closes a result; at least one."""
     lines = text[-EDGE:].rstrip().split("\n")
     while len(lines) > 1 and _CLOSING.fullmatch(lines[-1]):
         lines.pop()
@@ -270,7 +270,7 @@ _COUNT = re.compile(
     r"[1-9]\d{0,8} (?:tests? )?(?:(failed|failing|failures?|errors?|problems?)\b(?! allowed)"
     r"|passed\b|passing\b|successful\b|succeeded\b|examples?, 0 failures)"
 )
-"""How many tests failed (with a group) or passed."""
+"""Number of tests that failed (with a group) or passed."""
 _REPORT_LINE = re.compile(
     r"\n(?:(FAILED\b|FAIL\b| {0,9}--- FAIL|error(?:\[\w{1,12}\])?: "
     r"|make(?:\[\d{1,4}\])?: \*\*\*|not ok \d|npm ERR!)|OK\b)"
@@ -296,9 +296,9 @@ _PASSED_LINE = re.compile(
 
 
 def has_passed(content: str, status: str | None = None) -> bool | None:
-    """Whether the result of a check says that it passed; None if it does not say, or nothing was checked.
+    """Return whether the result of a check says that it passed; None if it does not say, or nothing was checked.
 
-    A failure that is reported counts before an exit code of 0, which may be that of the last command in a pipe.
+    A reported failure outweighs an exit code of 0, which may be that of the last command in a pipe.
     """
     code = exit_code(content)
     if code or status in FAILED_STATUSES:
@@ -317,7 +317,7 @@ def has_passed(content: str, status: str | None = None) -> bool | None:
 
 
 def _report(text: str) -> bool | None:
-    """What a check reports itself: True for passed, False if anything failed, None if it reports neither."""
+    """Return what a check itself reports: True for passed, False if anything failed, None if it reports neither."""
     if any(words in text for words in _SAYS_FAILED) or _SUMMARY.search(text):
         return False
     passed = any(words in text for words in _SAYS_PASSED)

@@ -1,4 +1,4 @@
-"""The effects that a call may have, and the effect that the verb in a tool's name tells, as in `get_user`."""
+"""The effects that a call may have, and the effect that the verb in a tool's name implies, as in `get_user`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Effect = Literal["reads", "changes", "checks", "waits", "controls", "unknown"]
 """What a call does.
 
 - `reads`: it gets information, and leaves everything as it was;
-- `changes`: it writes, moves or deletes something, or has something done in the world;
+- `changes`: it writes, moves or deletes something, or makes something happen in the world;
 - `checks`: it runs tests, a build, a compiler or a linter;
 - `waits`: it waits, or asks for the progress of something that runs;
 - `controls`: it does no work: a completion, a question to the user, a plan, a thought;
 - `unknown`: the call does not show it, as `python script.py`.
 """
 MAX_NAME = 200
-"""Longer names say nothing; so the cache of names has at most 100 kB."""
+"""Longer names tell nothing, so the cache of names holds at most 100 kB."""
 
 
 MAX_FILES = 20
-"""Files that are named of one call."""
+"""Maximum number of files that are named for a call."""
 
 
 class CallEffect(Struct, frozen=True):
@@ -33,12 +33,12 @@ class CallEffect(Struct, frozen=True):
 
     effect: Effect
     checks: bool = False
-    """Whether it checks, too: `cat > a.py <<EOF ...; pytest` changes and checks."""
+    """Whether it also checks: `cat > a.py <<EOF ...; pytest` changes and checks."""
     files: tuple[str, ...] = ()
     """For a change: the files that it writes, moves or deletes, as far as the arguments name them; at most `MAX_FILES`.
     A file that is only read is never among them."""
     scripts: tuple[str, ...] = ()
-    """The scripts that it runs and of which the call does not show what they do, as in `python3 analyze.py`."""
+    """The scripts that it runs whose effect the call does not show, as in `python3 analyze.py`."""
 
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -46,7 +46,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 @lru_cache(maxsize=512)
 def verb_effect(name: str) -> Effect:
-    """Return the effect that a name's first known verb tells, as in `get_user`. Names over 200 characters tell none."""
+    """Return the effect of the first known verb in a name, as in `get_user`; names over 200 characters have none."""
     words = [word.lower() for word in _WORDS.findall(name)] if len(name) <= MAX_NAME else []
     verbs, changing = _verbs()
     for at, word in enumerate(words):
@@ -60,6 +60,6 @@ def verb_effect(name: str) -> Effect:
 
 @cache
 def _verbs() -> tuple[dict[str, Effect], frozenset[str]]:
-    """The effect of each verb, and the verbs that make a change of one that reads, as in `find_and_replace`."""
+    """Return the effect of each verb, and the verbs that turn a reading verb into a change, as `find_and_replace`."""
     tables = word_tables("call_effects")
     return by_word(tables["verbs"]), frozenset(tables["find_and"]["changes"].split())

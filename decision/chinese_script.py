@@ -1,7 +1,7 @@
-"""Traditional Chinese characters and their simplified forms, to compare texts in both scripts as one.
+"""Traditional Chinese characters and their simplified forms, for comparing texts across both scripts.
 
-A pair stands here if the traditional character is among the 5,401 common ones of Big5 and the simplified one among the
-3,755 of GB 2312; a few variants were added. It is not a converter: characters that both scripts use stay as they are
+The table holds a pair if the traditional character is among the 5,401 common ones of Big5 and the simplified one among
+the 3,755 of GB 2312; a few variants were added. It is not a converter: characters that both scripts use stay unchanged
 (麵 becomes 面, and 面 stays), and no word is replaced by another (程式 is not 程序).
 """
 
@@ -65,12 +65,12 @@ _PAIRS = (
     "鴛鸳鴦鸯鴨鸭鴻鸿鴿鸽鵑鹃鵝鹅鵬鹏鵲鹊鶴鹤鷗鸥鷹鹰鹵卤鹹咸鹼碱鹽盐麗丽麥麦麴曲麵面麼么麽么黃黄點点黨党"
     "黴霉鼕冬齊齐齋斋齒齿齡龄齣出齧啮齲龋龍龙龐庞龔龚龜龟"
 )
-"""Each traditional character, and after it the simplified one."""
+"""Each traditional character, followed by the simplified one."""
 
 SIMPLIFIED = str.maketrans(_PAIRS[::2], _PAIRS[1::2])
-"""For `str.translate`."""
+"""Translation table for `str.translate`."""
 
 
 def simplified(text: str) -> str:
-    """The text in simplified characters. Japanese texts change, too: compare only what has been through this."""
+    """Return the text in simplified characters. Japanese texts change too, so compare only texts converted by this."""
     return text if text.isascii() else text.translate(SIMPLIFIED)

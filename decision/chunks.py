@@ -25,7 +25,7 @@ class ReasoningDelta(Chunk, frozen=True, omit_defaults=True):
     text: Text = ""
     signature: Name = ""
     redacted: bool = False
-    """A block without a text to read, as in `Reasoning`. It stands alone: it does not end a block before it."""
+    """Whether the block has no readable text, as in `Reasoning`. It is separate: it does not end a block before it."""
     vendor: Name = ""
     """The wire format that wrote the signature, as in `Reasoning`."""
     pieces: tuple[int, ...] = ()
@@ -40,8 +40,8 @@ class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):
     name: Name = ""
     arguments: Json = ""
     whole: bool | None = None
-    """Whether the call is complete with this fragment, where the wire format says so; None: derive it from the
-    arguments."""
+    """Whether the call is complete with this fragment, if the wire format says so; None means that the arguments tell
+    it."""
     pieces: tuple[int, ...] = ()
     """As in `TextDelta`, of `arguments`."""
 
@@ -56,7 +56,7 @@ class ProviderToolReport(Chunk, frozen=True, omit_defaults=True):
 
 
 class FinishReport(Chunk, frozen=True, omit_defaults=True):
-    """Why the response ended, with the provider's own word for it."""
+    """Why the response ended, including the provider's original word for it."""
 
     reason: FinishReason
     raw: Name = ""
@@ -78,7 +78,7 @@ class ModelSelected(Chunk, frozen=True, tag="voice"):
 
 
 class AttemptEnded(Chunk, frozen=True, omit_defaults=True, kw_only=True):
-    """An attempt at this response failed, and the chunks that the stream had of it are void.
+    """An attempt at this response failed, and its chunks in the stream are void.
 
     If `beside` is true, the failed attempt ran in parallel with the one that was chosen (a race): the chunks in the
     stream are those of the chosen one and stay valid.
@@ -92,7 +92,7 @@ class AttemptEnded(Chunk, frozen=True, omit_defaults=True, kw_only=True):
     retry_after: float | None = None
     """Seconds that the provider asked to wait."""
     usage: Usage | None = None
-    """Usage of the attempt, where it is known or can be estimated."""
+    """Usage of the attempt, if it is known or can be estimated."""
     beside: bool = False
     text: Text = ""
     """For a response that was cut because it repeated itself: its text before the repetition."""
@@ -108,4 +108,4 @@ AnyChunk = (
     | ModelSelected
     | AttemptEnded
 )
-"""What a provider streams: one of these."""
+"""Any chunk that a provider streams."""

@@ -1,13 +1,13 @@
-"""Parses a user's reply to "do you confirm?" as yes, no or unclear; after an unclear reply the user is asked again.
+"""Parser of a user's reply to "do you confirm?": yes, no or unclear. After an unclear reply the user is asked again.
 
 Phrases are looked up in `confirmation.toml`, by meaning and language, whatever language the user writes. Case, accents,
-punctuation and full-width letters do not count. At each place the longest phrase wins ("no problem" before "no",
+punctuation and full-width letters do not count. At each position the longest phrase wins ("no problem" before "no", or
 没问题 before 没), so the order of the table does not matter. A reply is read clause by clause:
 
 - a condition or a request ("but", "first", 先, "please fix") is a no, whatever else the clause says: work remains;
 - a clause with a negation is a no ("not ok", "das stimmt nicht", 承認しません);
-- a doubt or a question is unclear, and so is a bare no beside a yes ("yes and no");
-- a yes beside unknown words is a yes if it comes first, or nearly first, in a short reply.
+- a doubt or a question is unclear, and so is a bare no next to a yes ("yes and no");
+- a yes among unknown words is a yes if it comes first, or nearly first, in a short reply.
 
 When in doubt the reply is unclear: asking once more costs less than ending work that is not done.
 """
@@ -32,9 +32,9 @@ _ARTICLES = frozenset("the a this that la le el un une der die das".split())
 ASKING_ENDINGS = ("か", "吗", "呢", "까요", "나요", "습니까")
 """Endings of questions that need no question mark."""
 _UNKNOWN_BESIDE_A_YES = 12
-"""Most unknown words in a reply that still is a yes."""
+"""Maximum number of unknown words in a reply that still counts as a yes."""
 _UNKNOWN_BEFORE_A_YES = 4
-"""Most unknown words before the yes, in its clause."""
+"""Maximum number of unknown words before the yes, in its clause."""
 
 
 def parse_reply(text: str) -> Reply:
@@ -64,7 +64,7 @@ class _Clause:
         self.said: list[str] = []
         """Meanings of its phrases, in order."""
         self.bare = text in _BARE
-        """Whether the clause is nothing but a word for no."""
+        """Whether the clause consists only of a word for no."""
         self.idiom = text in _WHY_NOT
         before = previous = ""
         for match in _words().finditer(text):
@@ -96,9 +96,9 @@ class _Clause:
 
 
 def _folded(text: str) -> str:
-    """Normalise a text: no case, accents, full-width forms, skin tones or drawn-out letters; apostrophes are spaces.
+    """Return a text without case, accents, full-width forms, skin tones and drawn-out letters.
 
-    Chinese characters become simplified ones.
+    Apostrophes become spaces, Chinese characters simplified ones.
     """
     text = unicodedata.normalize("NFKC", text).casefold().replace("o.k.", "ok")
     apart = unicodedata.normalize("NFD", text)
@@ -112,9 +112,9 @@ _BARE = frozenset({"no", "non", "nein", "nope", "不", "いいえ", "いえ", "�
 _WHY_NOT = frozenset(map(_folded, ("why not", "pourquoi pas", "por qué no", "cómo no", "warum nicht", "为什么不")))
 
 
-@cache  # on first use and not on import: it takes 0.1 s, and few runs ask for a confirmation
+@cache  # on first use, not on import: it takes 0.1 s, and few runs ask for a confirmation
 def _meanings() -> dict[str, str]:
-    """Meaning of each phrase, by the phrase as `_folded` normalises it."""
+    """Return the meaning of each phrase, by the phrase as `_folded` normalises it."""
     return {
         _folded(phrase).strip(): what
         for what, languages in reversed(word_tables("confirmation").items())
@@ -125,9 +125,9 @@ def _meanings() -> dict[str, str]:
 
 @cache
 def _words() -> re.Pattern[str]:
-    """A pattern for all phrases, longest first, and for any other word.
+    """Return a pattern for all phrases, longest first, and for any other word.
 
-    Phrases stand by their first character, so that few are tried at each place.
+    Phrases are grouped by their first character, so that few are tried at each position.
     """
     by_first: dict[str, list[str]] = {}
     for phrase in sorted(_meanings(), key=len, reverse=True):

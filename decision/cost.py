@@ -1,4 +1,4 @@
-"""Cost of tokens at a given price. Which model has which price is in `providers/prices.py`."""
+"""Cost of tokens at a given price. The prices of models are in `providers/prices.py`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Price(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasoning: float | None = None
     """Price of reasoning tokens; None: the same as `output`, which nearly all providers charge."""
     above: dict[int, Price] = {}
-    """Prices of long requests: one with more input tokens than a key costs, as a whole, that key's price."""
+    """Prices of long requests: a request with more input tokens than a key is charged entirely at that key's price."""
 
     def __post_init__(self) -> None:
         for name in ("input", "output", "cached", "reasoning"):
@@ -32,7 +32,7 @@ class Price(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 raise WrongUse(f"Price.{name} is {value}: use 0 or more, in US dollars per million tokens")
 
     def cost(self, usage: Usage) -> float:
-        """US dollars for the usage of one request. Cached and reasoning tokens are not counted twice."""
+        """Return the US dollars for the usage of one request. Cached and reasoning tokens are not counted twice."""
         price = self._at(usage.input_tokens)
         cached = min(usage.cached_tokens, usage.input_tokens)
         reasoning = min(usage.reasoning_tokens, usage.output_tokens)
@@ -44,7 +44,7 @@ class Price(Struct, frozen=True, kw_only=True, omit_defaults=True):
         ) / MILLION
 
     def output_cost(self, tokens: int, input_tokens: int) -> float:
-        """US dollars for so many more output tokens of a request with so many input tokens."""
+        """Return the US dollars for additional output tokens of a request with this number of input tokens."""
         return tokens * self._at(input_tokens).output / MILLION
 
     def _at(self, input_tokens: int) -> Price:

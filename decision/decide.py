@@ -1,4 +1,4 @@
-"""Makes a decision from the facts, and the outcome of a run from its last decision.
+"""The decision from the facts, and the outcome of a run from its last decision.
 
 `decide` evaluates the rules in order, then the guards, and traces what each one saw and said. It is an ordinary
 function over frozen data: O(1) however long the run is, and the same in a live run, a replay and a backtest.
@@ -57,9 +57,9 @@ def decide(facts: Facts, policy: Policy, user_rules: tuple[Rule, ...] = (), *, t
 
 
 def go_on_in_round(facts: Facts, policy: Policy, decide: Callable[[Facts, Policy], Decision]) -> GoOn | None:
-    """The bare GoOn with which the inner loop makes another step by itself. None if the outer loop has to decide.
+    """Return the bare GoOn with which the inner loop makes another step; None if the outer loop has to decide.
 
-    It has to where the decision is anything but a bare GoOn, a question is open, or the round has no steps left.
+    The outer loop decides if the decision is not a bare GoOn, a question is open, or the round has no steps left.
     """
     if facts.inner_steps >= policy.max_inner_steps or facts.questions:
         return None
@@ -68,12 +68,12 @@ def go_on_in_round(facts: Facts, policy: Policy, decide: Callable[[Facts, Policy
 
 
 def applies_before_first_step(decision: Decision) -> bool:
-    """Whether a decision before the first step takes effect. A bare GoOn or a nudge does not: no step has been made."""
+    """Return whether a decision before the first step takes effect. A bare GoOn or a nudge does not."""
     return not isinstance(decision, GoOn) or decision.compact or bool(decision.remind or decision.extend)
 
 
 def without_round_limits(policy: Policy) -> Policy:
-    """The policy for decisions inside a round: a limit on rounds must not cut the last allowed round short."""
+    """Return the policy for decisions inside a round: a limit on rounds must not cut the last allowed round short."""
     limits, session = policy.limits, policy.session_limits
     if limits.rounds is None and session.rounds is None:
         return policy
@@ -85,11 +85,11 @@ def without_round_limits(policy: Policy) -> Policy:
 
 
 def needs_closing_step(facts: Facts, policy: Policy, stop: Stop) -> bool:
-    """Whether to ask the model for a closing summary, without tools, after this stop.
+    """Return whether to ask the model for a closing summary, without tools, after this stop.
 
     By default after every exhausted ending, with `policy.closing_after == "limits"` only after a limit. Never when a
-    shared budget is used up (it is not this run's alone), when the context is too large for another request, or when
-    no request was made, so that there is nothing to sum up, unless the run begins with the user's no to more steps.
+    shared budget is used up (it is not only this run's), when the context is too large for another request, or when no
+    request was made, so that there is nothing to sum up, unless the run begins with the user's refusal of more steps.
     """
     if not policy.closing or stop.final_status != "exhausted" or facts.refused is not None:
         return False
@@ -141,14 +141,14 @@ def build_outcome(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outco
 def complete_outcome(outcome: Outcome, facts: Facts) -> Outcome:
     """Fill in `accepted_by` and `failed_calls`, which older versions did not write into an outcome.
 
-    `facts` are those at the end of its run.
+    facts: those at the end of its run.
     """
     accepted_by = facts.accepted_by if outcome.status == "completed" else ()
     return replace(outcome, accepted_by=accepted_by, failed_calls=facts.failures.names)
 
 
 def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
-    """The answer and where it comes from, best source first."""
+    """Return the answer and its source, trying the best source first."""
     if facts.accepted is not None and not is_blank(facts.answer):
         return facts.answer, "completion"
     if facts.handled is not None and not is_blank(facts.handled):
@@ -161,18 +161,18 @@ def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
         return facts.text, "not_accepted"
     if facts.latest_text:
         return facts.latest_text, "partial_text" if facts.latest_text_partial else "latest_text"
-    if facts.completion_text and reason != "awaiting_input":  # not while the user is being asked about it
+    if facts.completion_text and reason != "awaiting_input":  # not while the user is asked about it
         return facts.completion_text, "not_accepted"
     return "", ""
 
 
 def _asks_in_text(facts: Facts, reason: str) -> bool:
-    """Whether the run waits for a reply to its last text, and not to a question asked by a call or by itself."""
+    """Return whether the run waits for a reply to its last text, not to a question asked by a call or itself."""
     return reason == "awaiting_input" and not facts.calls and not facts.questions
 
 
 def _gave_same_text(facts: Facts, reason: str) -> bool:
-    """Whether the run stopped because the model gave the same text again and again."""
+    """Return whether the run stopped because the model repeatedly gave the same text."""
     return reason == "stuck" and facts.same_texts > 1
 
 
@@ -187,7 +187,7 @@ def _guards_of(names: tuple[str, ...], user_rules: tuple[Rule, ...]) -> tuple[Ru
 
 
 def select_rules(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """The rules with these names, in this order. Raises WrongUse for an unknown name."""
+    """Return the rules with these names, in this order. Raises WrongUse for an unknown name."""
     by_name = {rule.name: rule for rule in offered}
     for name in names:
         if name not in by_name:
@@ -198,12 +198,12 @@ def select_rules(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rul
 def _evaluate(
     rules: Iterable[Rule], facts: Facts, policy: Policy, trace: list[TraceEntry] | None
 ) -> Iterator[Decision]:
-    """Evaluate the rules in order and yield what they say. What each one saw and said is added to the trace."""
+    """Evaluate the rules in order and yield their decisions. What each one saw and said is added to the trace."""
     for rule in rules:
         try:
             said = rule.judge(facts, policy)
             if said is None and trace is None:
-                continue  # nearly always, where nothing is traced
+                continue  # the usual case, in which nothing is traced
             saw = {name: getattr(facts, name) for name in rule.sees} if trace is not None else {}
         except Exception as error:
             raise WrongUse(f"rule {rule.name!r}: {type(error).__name__}: {error}") from error

@@ -40,7 +40,7 @@ class GoOn(_BaseDecision, frozen=True, tag="go_on", kw_only=True, omit_defaults=
     topics: tuple[str, ...] = ()
     """Names of the limits that `remind` is about."""
     extend: int = 0
-    """How many more steps the run gets beyond its limit; 0 if none."""
+    """Number of additional steps that the run gets beyond its limit; 0 if none."""
 
     @property
     def bare(self) -> bool:
@@ -68,9 +68,9 @@ class Pause(_BaseDecision, frozen=True, tag="pause", kw_only=True, omit_defaults
 
     questions: tuple[Name, ...]
     extend: int = 0
-    """Steps for which the user is to be asked, under the id in `questions`. 0: the questions are asked already."""
+    """Number of steps that the user is asked for, under the id in `questions`. 0: the questions were asked already."""
     say: Text = ""
-    """With `extend`: what the model is told before the next step."""
+    """With `extend`: text that the model is told before the next step."""
 
     def __str__(self) -> str:
         return "pause(awaiting_input)"
@@ -108,14 +108,14 @@ Decision = GoOn | Pause | Stop
 
 
 FOLLOWED, IMPORTED = "followed", "imported"
-"""`rule` of a decision that a loop which is not ours made by itself: one that was followed, or that was imported."""
+"""`rule` of a decision that a foreign loop (one not run by endstop) made itself: followed live, or imported."""
 
 
 def made_by_other_loop(decision: Decision) -> bool:
-    """Whether a loop that is not ours made this decision by itself, so that no policy of ours can make it again."""
+    """Return whether a foreign loop made this decision by itself, so that no policy can make it again."""
     return decision.rule in (FOLLOWED, IMPORTED)
 
 
 def made_by_policy(decision: Decision) -> bool:
-    """Whether `decide` made this decision. A cancellation and an internal error end a run without asking it."""
+    """Return whether `decide` made this decision. A cancellation and an internal error end a run without calling it."""
     return not (isinstance(decision, Stop) and decision.reason in ("cancelled", "internal_error"))

@@ -1,19 +1,19 @@
-"""Detects degenerate responses, which repeat themselves without end, while they stream.
+"""Detector of degenerate responses, which repeat themselves endlessly, while they stream.
 
 Each part of a response (its text, its reasoning, the arguments of each call) is checked separately, every `STRIDE`
-characters, so the result depends on the characters alone and not on how they were cut into chunks. Between two checks
-a chunk costs one append. A check is O(1) in the length of the part: it compares the latest characters with the
+characters, so the result depends on the characters alone and not on how they were cut into chunks. Between two checks a
+chunk costs one append. A check is O(1) in the length of the part: it compares the latest characters with the
 `LONGEST_PERIOD` before them in whole slices, and no more than `MAX_REMEMBERED` characters are kept.
 
 The thresholds are for what a person would call endless, not for a little repetition:
 
 - *The same* text: at least `characters` of it, at least `periods` times.
 - A drawing (a filled area, rows of zeros): a line of few different characters must be `DRAWING_FACTOR` times as long.
-- *Counting*: the same but for digits, and the numbers go on by the same amount each time ("Step 17: checking... Step
-  18: checking..."). `CHANGING_FACTOR` times as many characters. Text whose numbers change in another way is data, such
-  as a table or a log, and is not cut; a single number that never ends is.
-- *Circling*: passages come back with small changes or in another order, and of the latest characters at most
-  `MAX_NEW_SHARE` are new. `CHANGING_FACTOR` times as many characters, and only if the text consists mostly of words.
+- *Counting*: the same except for digits, and the numbers change by the same amount each time ("Step 17: checking...
+  Step 18: checking..."). `CHANGING_FACTOR` times as many characters. Text whose numbers change in another way is data,
+  such as a table or a log, and is not cut; a single number that never ends is.
+- *Circling*: passages come back with small changes or in another order, and at most `MAX_NEW_SHARE` of the latest
+  characters are new. `CHANGING_FACTOR` times as many characters, and only if the text consists mostly of words.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ CHANGING_FACTOR = 3
 DRAWING_FACTOR = 4
 """How many times longer a drawing of few different characters must be."""
 MAX_NEW_SHARE = 0.1
-"""Circling text: largest share of its runs of `_GRAM` characters that occur for the first time."""
+"""Largest share of runs of `_GRAM` characters that occur for the first time in a circling text."""
 
 _PROBE = 24
 _GRAM = 32
 _FEW = 10
 _WINDOW = 2 * STRIDE + LONGEST_PERIOD
-"""Characters in which a period is searched: a whole number of strides."""
+"""Number of characters in which a period is searched: a whole number of strides."""
 _BLOCKS = 24
 MAX_REMEMBERED = _BLOCKS * STRIDE + STRIDE
-"""Most characters kept of each part, apart from a single longer chunk."""
+"""Maximum number of characters kept of each part, apart from a single longer chunk."""
 _MISSED = 1
 _EVEN = 0.9
 _NUMBER = re.compile(r"[0-9]{1,300}")
@@ -65,11 +65,11 @@ class RepeatedText(Struct, frozen=True, kw_only=True):
     start: int
     """Index of the first repeated character in the part."""
     end: int
-    """Characters of the part that had been read when the repetition was detected."""
+    """Number of characters of the part that had been read when the repetition was detected."""
     period: str = ""
     """The repeated text. Empty with `how="circling"`, where sentences return in changing order."""
     tool: str = ""
-    """Name of the called tool, where `part` is a call's arguments."""
+    """Name of the called tool, if `part` is a call's arguments."""
 
     def __str__(self) -> str:
         whose = f"the arguments of {self.tool or 'a call'}" if self.part == "arguments" else f"the {self.part}"
@@ -84,9 +84,9 @@ class RepeatedText(Struct, frozen=True, kw_only=True):
         return f"{whose} repeated {shown!r}{counting} {times:,} times, for {length:,} characters"
 
     def before(self, whole: str) -> str:
-        """The text of the part before the repetition, up to the end of a word or a sentence.
+        """Return the text of the part before the repetition, up to the end of a word or a sentence.
 
-        If there is none: the repeated text, once, because its first occurrence was not a repetition.
+        If there is none, return the repeated text once, because its first occurrence was not a repetition.
         """
         start = self.start
         if self.how == "counting" and not self.period.isdigit():
@@ -117,7 +117,7 @@ class RepetitionDetector:
         self._calls: dict[str, _PartDetector] = {}
 
     def feed(self, event: ev.Event) -> RepeatedText | None:
-        """Add one event; return the repetition if there is one by now."""
+        """Add one event and return the repetition if there is one by now."""
         if type(event) is ev.TextMessageContent:
             return None if self._text is None else self._text.feed(event.delta)
         if type(event) is ev.ToolCallArgs:
@@ -166,7 +166,7 @@ class _Period(Struct):
     """The period at which the latest characters repeat the ones before them."""
 
     period: int = 0
-    """Characters; 0 if there is no repetition."""
+    """Period in characters; 0 if nothing is repeated."""
     start: int = 0
     """Index at which the repetition began."""
 
@@ -222,7 +222,7 @@ class _PartDetector:
         measurement that finds no circling this value is doubled, up to four times its first value."""
 
     def feed(self, piece: str) -> RepeatedText | None:
-        """Add a piece of the part; return the repetition if there is one by now."""
+        """Add a piece of the part and return the repetition if there is one by now."""
         self._pieces.append(piece)
         self._left -= len(piece)
         return None if self._left > 0 else self._look()
@@ -243,7 +243,7 @@ class _PartDetector:
         self._blocks.append(block)
         latest, self._latest = self._latest + block, block
         same, counting = self._same, self._counting
-        if not _seen(_mask(latest) if _DIGITS.search(latest, len(latest) - _PROBE) else latest):  # as nearly always
+        if not _seen(_mask(latest) if _DIGITS.search(latest, len(latest) - _PROBE) else latest):  # the usual case
             same.period = counting.period = 0
             self._miss()
             return None
@@ -290,7 +290,7 @@ class _PartDetector:
             return None
         piece = masked[-period:]
         if piece != "0" and not _counts("".join(self._blocks), piece):
-            self._counting.start = self._at  # data; checked again after as much more text
+            self._counting.start = self._at  # data; checked again after the same amount of further text
             return None
         return self._found("counting", start, window[-period:])
 
@@ -308,7 +308,7 @@ class _PartDetector:
 
 
 def _seen(window: str) -> bool:
-    """Whether the last characters of the window occurred before, at most the longest period back."""
+    """Return whether the last characters of the window occurred before, at most the longest period back."""
     return window.find(window[-_PROBE:], max(0, len(window) - _PROBE - LONGEST_PERIOD), len(window) - 1) >= 0
 
 
@@ -320,7 +320,7 @@ def _mask(text: str) -> str:
 
 
 def _repeating(text: str, period: int) -> int:
-    """Number of characters at the end of the text that repeat with this period, the first occurrence included."""
+    """Return the number of characters at the end of the text that repeat with this period, including the first time."""
     least, most = 0, len(text) - period
     while least < most:
         middle = (least + most + 1) // 2
@@ -332,26 +332,26 @@ def _repeating(text: str, period: int) -> int:
 
 
 def _shortest(piece: str) -> int:
-    """The shortest period of a piece that is repeated as a whole."""
+    """Return the shortest period of a piece that is repeated as a whole."""
     return (piece + piece).find(piece, 1)
 
 
 def _drawn(piece: str) -> bool:
-    """Whether this looks like a line of a drawing or a row of a matrix: many characters, few different ones."""
+    """Return whether this looks like a line of a drawing or a row of a matrix: many characters, few different ones."""
     if len(set(piece)) > _FEW:
         return False
     return len(piece) >= 16 or (len(piece) > 2 and "\n" in piece and not any(map(str.isalpha, piece)))
 
 
 def _written(text: str) -> bool:
-    """Whether the text consists mostly of words."""
+    """Return whether the text consists mostly of words."""
     return len(set(text)) > _FEW and 2 * sum(map(str.isalpha, text)) > len(text)
 
 
 def _counts(text: str, period: str) -> bool:
-    """Whether the numbers of a text that otherwise repeats with this period increase by constant amounts.
+    """Return whether the numbers of a text that otherwise repeats with this period increase by constant amounts.
 
-    True if nearly all do, and at least one number of each period changes.
+    They do if nearly all of them do, and at least one number of each period changes.
     """
     runs = len(_DIGITS.findall(period)) - (period[0] == "0" == period[-1])
     if runs < 1:
@@ -367,9 +367,9 @@ def _counts(text: str, period: str) -> bool:
 
 
 def _first_counted(whole: str, start: int, period: int) -> int:
-    """Index at which the counting really began, at or before `start`, where it was recognised.
+    """Return the index at which the counting really began, at or before `start`, where it was recognised.
 
-    The first numbers may have fewer digits, so that the text with masked digits repeats only from a later place on.
+    The first numbers may have fewer digits, so that the text with masked digits repeats only from a later point on.
     """
     while start < len(whole) and whole[start].isdigit():
         start += 1

@@ -1,13 +1,13 @@
-"""Merges neighbouring deltas that arrived in one network read, and divides merged ones again.
+"""Merges neighbouring deltas that arrived in one network read, and splits merged ones again.
 
-A delta has no meaning of its own: where a text is cut into deltas is the server's accident. Servers send a delta for
-each token, and on a fast or busy connection one read brings many of them. Merged, they cost one event, one line of the
+A delta has no meaning by itself: where the server cuts a text into deltas is arbitrary. Servers send a delta for each
+token, and on a fast or busy connection one read brings many of them. Merged, they cost one event, one line of the
 record and one frame for each reader.
 
 What follows from the stream stays exact. A completion call is found at its last byte, and nothing after it is used, so
-a delta of a call is never merged into one that may hold the end of the call's arguments: that is a closing brace, or a
-quotation mark where the arguments are a JSON string (`call_arguments.py`). Where a limit falls inside a merged delta,
-`split_delta` gives the deltas as they came.
+a delta of a call is never merged into one that may hold the end of the call's arguments: a closing brace, or a
+quotation mark if the arguments are a JSON string (`call_arguments.py`). If a limit falls inside a merged delta,
+`split_delta` returns the deltas as they came.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class DeltaMerger:
         self._strings: set[int] = set()
         """Indexes of calls whose arguments are a JSON string: their deltas are not merged."""
         self._finished = False
-        """Whether the response has reported its finish. What follows is rare and of doubtful meaning: left as it is."""
+        """Whether the response reported its finish. What follows is rare and of doubtful meaning, and not merged."""
 
     def merge(self, chunks: list[AnyChunk]) -> list[AnyChunk]:
-        """The chunks of one read, with neighbouring deltas of one kind and one call merged."""
-        if self._finished or (len(chunks) == 1 and type(chunks[0]) is TextDelta):  # as in nearly all of a slow stream
+        """Return the chunks of one read, with neighbouring deltas of one kind and one call merged."""
+        if self._finished or (len(chunks) == 1 and type(chunks[0]) is TextDelta):  # usual if the stream is slow
             return chunks
         merged: list[AnyChunk] = []
         count, begin = len(chunks), 0
@@ -63,7 +63,7 @@ class DeltaMerger:
         return merged
 
     def _end_of_call_deltas(self, chunks: Sequence[AnyChunk], begin: int) -> int:
-        """Index after the last chunk that can be merged with the one at `begin`."""
+        """Return the index after the last chunk that can be merged with the one at `begin`."""
         first = chunks[begin]
         assert isinstance(first, ToolCallDelta)
         end = begin
@@ -79,12 +79,12 @@ class DeltaMerger:
                 return end
 
     def _may_end(self, chunk: AnyChunk) -> bool:
-        """Whether the call's arguments may end within this delta."""
+        """Return whether the call's arguments may end within this delta."""
         assert isinstance(chunk, ToolCallDelta)
         if chunk.whole is not None:
             return chunk.whole
         index, arguments = chunk.index, chunk.arguments
-        if chunk.name or chunk.id:  # perhaps another call
+        if chunk.name or chunk.id:  # possibly another call
             self._begun.pop(index, None)
             self._strings.discard(index)
         if not self._begun.get(index) and (shown := arguments.lstrip(JSON_WHITESPACE)):
@@ -98,7 +98,10 @@ class DeltaMerger:
 
 
 def _end_of_block(chunks: Sequence[AnyChunk], begin: int) -> int:
-    """Index after the last chunk of the same reasoning block, which a signature ends; a hidden block stands alone."""
+    """Return the index after the last chunk of the same reasoning block.
+
+    A signature ends a block; a hidden block is separate.
+    """
     end = begin
     while True:
         chunk = chunks[end]
@@ -130,9 +133,9 @@ def _merged_call(chunks: Sequence[AnyChunk]) -> ToolCallDelta:
 
 
 def split_delta(chunk: AnyChunk) -> list[AnyChunk]:
-    """The deltas that were merged into this one, as they came; the chunk itself if it was not merged.
+    """Return the deltas that were merged into this one, as they came; the chunk itself if it was not merged.
 
-    So is one whose text was changed since and no longer has the length of its pieces.
+    The chunk itself is also returned if its text was changed and no longer has the length of its pieces.
     """
     if not isinstance(chunk, MERGEABLE) or not chunk.pieces:
         return [chunk]

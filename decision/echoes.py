@@ -1,7 +1,7 @@
 """Tells a short text that only echoes an instruction ("Okay, I understand. I will answer directly.") from an answer.
 
-An echo holds one of the policy's phrases, and nothing of substance beside it. What is left beside the phrases is judged
-clause by clause, and a clause is empty if the speaker
+An echo has one of the policy's phrases and nothing of substance apart from it. The rest of the text is judged clause by
+clause, and a clause is empty if the speaker
 
 - is polite, or assents ("okay", 谢谢, はい); an assent after the last phrase may be the answer, and is not empty;
 - says what they will do with answers, questions, instructions or tools ("I will use a tool if one is needed"), or what
@@ -9,8 +9,8 @@ clause by clause, and a clause is empty if the speaker
 - asks the user to go on ("feel free to ask").
 
 Each of these is a pair of expressions in `echoes.toml`, by language: how such a clause begins, and what it has to be
-about. A clause with a word of substance is not empty, nor is any clause beside a digit, a quotation, a path or code, or
-after a colon. In doubt a text is an answer: an answer that is held back costs more than an echo that ends a run.
+about. A clause with a word of substance is not empty, nor is any clause next to a digit, a quotation, a path or code,
+or after a colon. In doubt a text is an answer: holding back an answer costs more than an echo that ends a run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .word_tables import word_tables
 
 
 def is_echo(text: str, echo: Echo) -> bool:
-    """Whether a short text holds one of the phrases, and beside it no more than `echo.beside` allows."""
+    """Return whether a short text has one of the phrases, and apart from it no more than `echo.beside` allows."""
     if len(text) >= echo.shorter_than:
         return False
     if echo.beside == "nothing":
@@ -40,14 +40,14 @@ def is_echo(text: str, echo: Echo) -> bool:
 
 
 def is_announcement(text: str, echo: Echo) -> bool:
-    """Whether a short text begins with one of the policy's own announcements of what comes next."""
+    """Return whether a short text begins with one of the policy's own announcements of what comes next."""
     if len(text) >= echo.shorter_than or not echo.announcements:
         return False
     return _finder(echo.announcements).match(_OPENING.sub("", _folded(text))) is not None
 
 
 def _consists_of(text: str, phrases: tuple[str, ...]) -> bool:
-    """Whether a text consists of the phrases alone, word for word: as records of older versions mean it."""
+    """Return whether a text consists of the phrases alone, word for word, as in records of older versions."""
     rest = _plain(text)
     if not rest.strip():
         return False  # a symbol without a word ("👍") may well be the answer
@@ -57,12 +57,12 @@ def _consists_of(text: str, phrases: tuple[str, ...]) -> bool:
 
 
 def _plain(text: str) -> str:
-    """The words in lower case between single spaces: case, white space and punctuation do not count."""
+    """Return the words in lower case between single spaces, ignoring case, white space and punctuation."""
     return f" {_NOISE.sub(' ', text.casefold()).strip()} "
 
 
 def _folded(text: str) -> str:
-    """Lower case, normal width, simplified characters, and contractions written out."""
+    """Return a text in lower case, normal width and simplified characters, with contractions written out."""
     if text.isascii():
         text = text.lower()
     else:
@@ -75,14 +75,14 @@ def _folded(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _finder(phrases: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for any of the phrases, the longest first; punctuation and white space in them do not count."""
+    """Return a pattern for any of the phrases, the longest first, ignoring punctuation and white space in them."""
     return _any_of({found for phrase in phrases if (found := tuple(_WORD.findall(_folded(phrase))))}, whole=True)
 
 
 def _any_of(phrases: Iterable[tuple[str, ...]], whole: bool) -> re.Pattern[str]:
-    """A pattern for any of the sequences of words, the longest first.
+    """Return a pattern for any of the sequences of words, the longest first.
 
-    In scripts that write spaces no other word's letters may follow, nor stand before it if it is to be a whole word.
+    In scripts with spaces, no letter may follow a match, nor precede it if it is to be a whole word.
     """
     written: dict[tuple[bool, bool], list[str]] = {}
     for words in sorted(phrases, key=len, reverse=True):
@@ -100,7 +100,7 @@ def _any_of(phrases: Iterable[tuple[str, ...]], whole: bool) -> re.Pattern[str]:
 
 
 def _written(words: tuple[str, ...]) -> str:
-    """A pattern for words in a row. Nothing has to stand between those of scripts without spaces."""
+    """Return a pattern for consecutive words. In scripts without spaces, nothing is required between them."""
     pattern = re.escape(words[0])
     for left, right in pairwise(words):
         apart = _SPACED.match(left) and _SPACED.match(right)
@@ -109,12 +109,12 @@ def _written(words: tuple[str, ...]) -> str:
 
 
 def _names(text: str) -> frozenset[str]:
-    """Words with a capital letter that do not begin a sentence, in lower case."""
+    """Return the words with a capital letter that do not begin a sentence, in lower case."""
     return frozenset(word.casefold() for word in _WITHIN.findall(text) if word[0].isupper()) - _NO_NAMES
 
 
 def _is_empty(rest: str, names: frozenset[str]) -> bool:
-    """Whether a text says nothing beside the phrases, which are marked in it."""
+    """Return whether a text says nothing apart from the phrases, which are marked in it."""
     rest = rest.strip(_QUOTES)
     first, last = rest.index(_PHRASE), rest.rindex(_PHRASE)
     if _SIGN.search(rest) or _AFTER_COLON.search(rest, first):
@@ -130,7 +130,7 @@ def _clauses(text: str) -> list[str]:
 
 
 def _is_empty_clause(clause: str, names: frozenset[str], polite: re.Pattern[str]) -> bool:
-    """Whether a clause is empty: words of `polite`, and then nothing, or what one of the languages has for it."""
+    """Return whether a clause is empty: words of `polite`, then nothing or an empty clause of one of the languages."""
     places = [0]
     while word := polite.match(clause, places[-1]):
         places.append(word.end())
@@ -146,7 +146,7 @@ def _languages() -> tuple[Language, ...]:
 
 @cache
 def _polite(assents: bool) -> re.Pattern[str]:
-    """A pattern for a word that may stand beside a phrase, and the space after it."""
+    """Return a pattern for a word that may accompany a phrase, and the space after it."""
     written = "|".join(f"{one.polite}|{one.assent}" if assents else one.polite for one in _languages())
     words = {tuple(_WORD.findall(_folded(word))) for word in written.split("|")}
     return re.compile(rf"(?:{_any_of(words, whole=False).pattern})[\s'{_MARKS}-]*")
@@ -155,13 +155,13 @@ def _polite(assents: bool) -> re.Pattern[str]:
 # ---- how texts are read
 
 _PHRASE = "\0"
-"""Stands in a text for a phrase of the policy."""
+"""Placeholder for a phrase of the policy in a text."""
 _NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Characters of Thai, Lao, Burmese, Khmer, Japanese and Chinese, which write no spaces between words."""
+"""Characters of Thai, Lao, Burmese, Khmer, Japanese and Chinese, which are written without spaces between words."""
 _SPACED = re.compile(rf"[^\W_{_NO_SPACES}]")
 _WORD = re.compile(rf"[{_NO_SPACES}]|[^\W_{_NO_SPACES}]+")
 _MARKS = "\u0300-\u036f\u0900-\u0dff\u0e30-\u0e4e"
-"""Accents and vowels that stand at a letter."""
+"""Accents and vowel signs that are combined with a letter."""
 _NOISE = re.compile(r"[\W_]+")
 _OPENING = re.compile(r"^[\W_]+")
 _SHORT = {
@@ -182,15 +182,15 @@ _SHORT = {
     "'s": "",
 }
 _MOST_POLITE = 8
-"""Words of politeness after which the rest of a clause is still looked at."""
+"""Number of words of politeness after which the rest of a clause is still looked at."""
 _QUOTES = " \n\t\"'“”‘*_"
 _SIGN = re.compile(r"[\d\"“”„«»「」『』《》〈〉`=<>{}\[\]@#/\\$€£¥%^|+]|[^\W_]_[^\W_]")
-"""What no echo holds beside its phrases: digits, quotations, paths, code."""
+"""Signs that no echo has apart from its phrases: digits, quotations, paths, code."""
 _AFTER_COLON = re.compile(r":[^\w\0]{0,9}\w")
 _BETWEEN = re.compile(
     rf"[^\w\s'{_MARKS}-]+|\n+|(?<!\w)-+|-+(?!\w)|\s(?=(?:and|but|y|pero|e|mas|ma|et|mais|und|aber|и|но|а)\s)"
 )
-"""What stands between two clauses."""
+"""Separators of clauses."""
 _LETTER = re.compile(r"[^\W_]")
 _WITHIN = re.compile(r"(?<=\w )[^\W\d_][\w'’]*")
 """A word that follows another within a clause."""

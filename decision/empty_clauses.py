@@ -1,4 +1,4 @@
-"""Clauses without substance: how a language is described for `echoes.py`, which has what they are for.
+"""Clauses without substance: the description of a language for `echoes.py`, which explains their purpose.
 
 The descriptions are in `echoes.toml`. A language is compiled when the first clause asks for it.
 """
@@ -16,17 +16,17 @@ _CONDITION = re.compile(
     r"\b(?:if|when|whenever|unless|once|si|cuando|quand|lorsque|sauf|sinon|wenn|falls|sofern|quando|если|когда|"
     r"se (?=non|nec|ser|for|ric|occ|pre))\b"
 )
-"""Begins the rest of a clause that says on what condition something will be done."""
+"""Start of the rest of a clause that says on what condition something will be done."""
 
 
 class Language:
-    """What is empty in a language. Expressions are of folded texts: in lower case, and in simplified characters.
+    """What is empty in a language. Expressions are matched against folded texts: lower case, simplified characters.
 
     letters: a clause of this language has no other characters; a class of a regular expression, without its brackets
-    assent: words that may stand before a phrase; after the last phrase they are the answer
-    polite: words without substance, which may stand anywhere
-    substance: what no empty clause holds after its beginning
-    spaced: whether words stand between spaces, so that expressions are of whole words
+    assent: words that may come before a phrase; after the last phrase they are the answer
+    polite: words without substance, allowed anywhere
+    substance: what no empty clause has after its beginning
+    spaced: whether words are separated by spaces, so that expressions match whole words
     capitals: whether a capital letter within a sentence means a name
     clauses: kinds of empty clauses: how they begin, and what must be found in them; anything, without `about`
     """
@@ -51,7 +51,7 @@ class Language:
         self._capitals = capitals
 
     def says_nothing(self, clause: str, places: list[int], names: frozenset[str]) -> bool:
-        """Whether a clause, from one of the places on, is of one of the kinds and without substance."""
+        """Return whether a clause, from one of these positions on, is of one of the kinds and without substance."""
         if not self._alphabet.fullmatch(clause):
             return False
         if self._capitals and not names.isdisjoint(clause.split()):
@@ -78,6 +78,6 @@ class Language:
         return self._whole(self._substance)
 
     def _whole(self, lines: str, ends: str = r"\b") -> re.Pattern[str]:
-        """An expression of whole words, where the language writes spaces."""
+        """Return an expression that matches whole words, if the language writes spaces."""
         written = simplified(f"(?:{expression(lines)})")
         return re.compile(rf"\b{written}{ends}" if self._spaced else written)

@@ -1,10 +1,10 @@
 """The two kinds of errors: those that the caller caused and those of the provider.
 
-A run that a limit, a refusal or a provider's error ends has an outcome that says so, and raises no exception.
+A run that ends because of a limit, a refusal or a provider's error has an outcome that says so, and raises nothing.
 
 Exception
 ├── WrongUse(ValueError)      the caller's: a setting, a name or a file that cannot work; exit code 2
-│   └── MissingExtra          a package that is not installed, and the line that installs it; an ImportError, too
+│   └── MissingExtra          a package that is not installed, and the line that installs it; also an ImportError
 └── ProviderError             the provider's (`providers/errors.py`); the loop turns it into an outcome
 """
 
@@ -19,35 +19,35 @@ class WrongUse(ValueError):
 
 
 class MissingExtra(WrongUse, ImportError):
-    """Something needs a package that comes with an extra of endstop, and is not installed.
+    """A package that comes with an extra of endstop is needed and not installed.
 
-    The message has the line that installs it. `import endstop.web` may raise it, so it is an ImportError as well.
+    The message has the line that installs it. `import endstop.web` may raise it, so it is also an ImportError.
     """
 
 
 def missing_extra(needed: str, extra: str, error: Exception | None = None) -> MissingExtra:
-    """The error for a missing package.
+    """Return the error for a missing package.
 
-    `needed`: what needs which package, for people. `error`: why the package could not be imported, if that was tried.
+    needed: what needs which package, for people. error: why the package could not be imported, if that was tried.
     """
     why = f" ({error})" if error else ""
     return MissingExtra(f'{needed}{why}: pip install "endstop[{extra}]"')
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: `" (did you mean 'steps'?)"`, or the list of known names if none is close."""
+    """Return a hint for a misspelt name: `" (did you mean 'steps'?)"`, or the known names if none is close."""
     names = sorted(known)
     return similar(word, names) or f" (known: {', '.join(names)})"
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name, `" (did you mean '--model'?)"`; empty if no known name is close."""
+    """Return a hint for a misspelt name, `" (did you mean '--model'?)"`; empty if no known name is close."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def error_text(error: BaseException) -> str:
-    """An error's type and message, even if its `__str__` raises."""
+    """Return an error's type and message, even if its `__str__` raises."""
     try:
         text = str(error)
     except Exception as inner:

@@ -44,7 +44,7 @@ from .step_history import StepJudgement
 
 MOST_MILLISECONDS = 2**53
 Milliseconds = Annotated[int, Meta(ge=-MOST_MILLISECONDS, le=MOST_MILLISECONDS)]
-"""Time since the start of a run. The line of a record that has another number there cannot be read."""
+"""Time since the start of a run. A line of a record with a number outside this range cannot be read."""
 
 
 class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -70,11 +70,11 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     settings: dict[str, Any] = {}
     """Settings of every request, such as `temperature`."""
     finish_words: dict[str, FinishReason] = {}
-    """Meanings that the user gave to finish words of the provider, beside those in the table."""
+    """Meanings that the user gave to finish words of the provider, in addition to those in the table."""
     endpoint: str = ""
     """URL of the model's endpoint, if it was set explicitly; without user, password and query."""
     prices: dict[str, Price] = {}
-    """Prices used for the run's costs, by model; empty where no price is known, and in older records."""
+    """Prices used for the run's costs, by model; empty if no price is known, and in older records."""
     functions: dict[str, tuple[Text, ...]] = {}
     """Qualified names of the user functions of the run, by role (`gate`, `judge`, ...)."""
     continues: str | None = None
@@ -89,13 +89,14 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     origin: Origin | None = None
     """For a fork: the run that it was forked from. None for any other run."""
     source: SessionSource | None = None
-    """For an imported session: where it was found. None for any other, and in older records."""
+    """Where an imported session was found. None for any other, and in older records."""
     parent: ParentCall | None = None
     """For a sub-agent's run: the call that runs it. None for any other."""
     images: tuple[Image, ...] = ()
-    """Images of the prompt; where each belongs, the prompt has a mark (`UserMessage`)."""
+    """Images of the prompt. A mark in the prompt shows where each belongs (`UserMessage`)."""
     history: tuple[Message, ...] = ()
-    """Messages before the prompt of a session's first run. `system` counts, and no system message among these."""
+    """Messages before the prompt of a session's first run. `system` applies; system messages among these are
+    ignored."""
 
 
 class RunResumed(_Event, frozen=True, kw_only=True, tag="RUN_RESUMED"):
@@ -106,16 +107,16 @@ class RunResumed(_Event, frozen=True, kw_only=True, tag="RUN_RESUMED"):
 
 
 class ResumeDiverged(_Event, frozen=True, kw_only=True, tag="RESUME_DIVERGED"):
-    """A resumed run goes on differently from its record: its policy, a hook, a tool or endstop itself has changed.
+    """A resumed run continues differently from its record: its policy, a hook, a tool or endstop itself has changed.
 
-    It goes on with every recorded result. Written once, for the first difference that is seen.
+    It continues with every recorded result. Written once, for the first difference that is seen.
     """
 
     at: int
     """Sequence number of the recorded event that the run does not repeat."""
     recorded: str
-    """What the record holds there: the type of event and what it is about, or the decision and its rule. As in
-    `VERDICT_GIVEN gate checks:tested`; no text of a model or a user."""
+    """What the record has there: the type of event and what it is about, or the decision and its rule. As in
+    `VERDICT_GIVEN gate checks:tested`; without any text of a model or a user."""
     now: str
     """What the run does instead, in the same form."""
 
@@ -134,7 +135,7 @@ class MessageAdded(_Event, frozen=True, kw_only=True, tag="MESSAGE_ADDED"):
     message_id: Name = ""
     """For a message that the user sent during the run: the id under which it was accepted."""
     images: tuple[Image, ...] = ()
-    """Where each belongs, the text has a mark (`UserMessage`)."""
+    """Images of the message. A mark in the text shows where each belongs (`UserMessage`)."""
 
 
 class CancelRequested(_Event, frozen=True, kw_only=True, tag="CANCEL_REQUESTED"):
@@ -144,7 +145,7 @@ class CancelRequested(_Event, frozen=True, kw_only=True, tag="CANCEL_REQUESTED")
 
 
 class RunFinished(_Event, frozen=True, kw_only=True, tag="RUN_FINISHED"):
-    """The run ended. Always its last event."""
+    """The run ended. This is always its last event."""
 
     outcome: Outcome
 
@@ -193,7 +194,8 @@ class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
     beside: bool = False
     """True if it ran in parallel with another attempt that was chosen (a race): the request itself did not fail."""
     text: Text = ""
-    """The text received by then; for a response that repeated itself (kind `degenerate`), its text before that."""
+    """The text received by then; for a response that repeated itself (kind `degenerate`), its text before the
+    repetition."""
 
 
 class AttemptRetracted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_RETRACTED"):
@@ -209,11 +211,11 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     step: int
     attempt: str = ""
     model: Name = ""
-    """The model that was chosen, where a wrapper uses several."""
+    """The model that was chosen, if a wrapper uses several."""
     message: AssistantMessage = NO_MESSAGE
     deltas: MessageDeltas | None = None
-    """In a record: the deltas that say what `message` says, which is then left out. None if `message` is whole: readers
-    get it whole, unless some of its deltas are missing."""
+    """In a record: the deltas that hold the content of `message`, which is then left out. None if `message` is whole:
+    readers get it whole, unless some of its deltas are missing."""
     finish: FinishReason
     raw_finish: Name = ""
     usage: Usage = Usage()
@@ -222,7 +224,8 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     truncated: Name | None = None
     """The call in whose arguments the response was cut off; of several, the last one."""
     without_arguments: tuple[Name, ...] = ()
-    """Calls without arguments in a response that was cut off: more may have been about to come, so they do not run."""
+    """Calls without arguments in a response that was cut off: they do not run, because arguments may have been
+    missing."""
     cut_for: str = ""
     """Why the engine stopped reading the response before its end, other than at a completion: the limit that was
     reached (`seconds`, `output_tokens`, `cost_usd`), `response_tokens` for the limit on one response, or `closing` for
@@ -240,7 +243,7 @@ class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):
     cut_by: Name | None = None
     """Call id of the completion that was accepted and cancelled everything in flight."""
     judged: StepJudgement | None = None
-    """The judgement of the step (`StepJudge`). None in records of older versions: such a step adds no points."""
+    """Judgement of the step by `StepJudge`. None in records of older versions: such a step adds no points."""
 
 
 class DecisionMade(_Event, frozen=True, kw_only=True, tag="DECISION_MADE"):
@@ -254,14 +257,14 @@ class DecisionMade(_Event, frozen=True, kw_only=True, tag="DECISION_MADE"):
 
 
 class TextMessageContent(_Event, frozen=True, kw_only=True, tag="TEXT_MESSAGE_CONTENT"):
-    """More of the answer's text."""
+    """A further piece of the answer's text arrived."""
 
     attempt: str
     delta: Text
 
 
 class ReasoningMessageContent(_Event, frozen=True, kw_only=True, tag="REASONING_MESSAGE_CONTENT"):
-    """More of the reasoning."""
+    """A further piece of the reasoning arrived."""
 
     attempt: str
     delta: Text = ""
@@ -280,7 +283,7 @@ class ToolCallStart(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_START"):
 
 
 class ToolCallArgs(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_ARGS"):
-    """More of a call's arguments."""
+    """A further piece of a call's arguments arrived."""
 
     attempt: str
     call_id: Name
@@ -297,7 +300,7 @@ class ToolCallEnd(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_END"):
 
 
 class ProviderToolReported(_Event, frozen=True, kw_only=True, tag="PROVIDER_TOOL_REPORTED"):
-    """A tool that the provider ran itself; reported only, never executed here."""
+    """The provider ran one of its own tools; reported only, never executed here."""
 
     attempt: str
     id: Name
@@ -307,7 +310,7 @@ class ProviderToolReported(_Event, frozen=True, kw_only=True, tag="PROVIDER_TOOL
 
 
 class FinishReported(_Event, frozen=True, kw_only=True, tag="FINISH_REPORTED"):
-    """The finish reason that the stream reported."""
+    """The stream reported its finish reason."""
 
     attempt: str
     reason: FinishReason
@@ -315,7 +318,7 @@ class FinishReported(_Event, frozen=True, kw_only=True, tag="FINISH_REPORTED"):
 
 
 class UsageReported(_Event, frozen=True, kw_only=True, tag="USAGE_REPORTED"):
-    """The usage that the provider reported; a later report replaces an earlier one of the same attempt."""
+    """The provider reported usage; a later report replaces an earlier one of the same attempt."""
 
     attempt: str
     usage: Usage
@@ -332,7 +335,7 @@ class ToolExecutionStarted(_Event, frozen=True, kw_only=True, tag="TOOL_EXECUTIO
 
 
 class ToolCallResult(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
-    """The result of a call."""
+    """A call has its result."""
 
     call_id: Name
     name: Name
@@ -378,7 +381,7 @@ class PhaseReported(_Event, frozen=True, kw_only=True, tag="PHASE_REPORTED"):
 class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
     """The model asks the user. The call stays open until QuestionAnswered, or a result `unanswered`.
 
-    With `extends` the run itself asks, at its limit of steps, and there is no call.
+    With `extends` the run itself asks, at its limit of steps, and no call is involved.
     """
 
     call_id: Name
@@ -392,11 +395,11 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
     arguments: dict[str, Any] | None = None
     """For a call that waits for the user's approval: its arguments."""
     expires_at: str = ""
-    """For a call that waits for the user's approval: after this time (ISO 8601) it counts as denied; empty: never."""
+    """For a call that waits for the user's approval: time (ISO 8601) after which it counts as denied; empty: never."""
     asker: Asker | None = None
-    """For a question of a sub-agent: which one asks. Its call goes on once all its questions are answered."""
+    """For a question of a sub-agent: which one asks. Its call continues once all its questions are answered."""
     extends: int = 0
-    """For the question whether the run may make more steps than its limit: how many it proposes."""
+    """For the question whether the run may make more steps than its limit: the number it proposes."""
 
     @property
     def waiting_call(self) -> str:
@@ -405,23 +408,23 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
 
 
 class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED"):
-    """The user's answer, in the run that continues after the pause. An unclear answer leaves the question open."""
+    """The user answered, in the run that continues after the pause. An unclear answer leaves the question open."""
 
     call_id: Name
     text: Text
     says: Literal["yes", "no", "unclear"] | None = None
-    """How an answer was understood that is to be a yes or a no. None for other questions, and in older records."""
+    """How an answer to a yes-or-no question was understood. None for other questions, and in older records."""
     arguments: dict[str, Any] | None = None
-    """For an approved call: the arguments that the user gave it instead of the model's; None if it keeps those."""
+    """For an approved call: the arguments that the user gave in place of the model's; None if it keeps the model's."""
     expired: bool = False
     """True if nobody answered before the question's `expires_at`, so that the call is denied."""
     images: tuple[Image, ...] = ()
     extends: int = 0
-    """For a yes to the question whether the run may make more steps: how many the user grants."""
+    """For a yes to the question whether the run may make more steps: the number that the user grants."""
 
 
 class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED"):
-    """The text of a think call. It never ends a run."""
+    """A think call recorded its text. It never ends a run."""
 
     call_id: Name
     text: Text
@@ -431,17 +434,17 @@ class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED")
 
 
 class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
-    """The verdict of a user function: a gate, judge, text rule, handler, compactor, check, approval, system prompt."""
+    """A user function gave its verdict: gate, judge, text rule, handler, compactor, check, approval, system prompt."""
 
     role: Literal["gate", "judge", "text_rule", "handler", "compactor", "check", "approval", "system"]
     name: Text
     said: str
-    """gate: accept, reject. judge: complete, incomplete. text_rule: final, nudge, default, or a kind of text.
-    handler: answered, prepared, passed. compactor: summarised, replaced, passed. system: changed (`detail` is the
-    prompt), unchanged. check (of a call that was running when its process died): happened, not_happened, unclear.
-    approval (whether a call needs the user's approval; it does unless the function says no): needed, not_needed. Any of
-    them: failed, if it raised, timed out or returned an invalid value; refused, if it was not called because a shared
-    budget is used up."""
+    """gate: accept, reject. judge: complete, incomplete. text_rule: final, nudge, default, or a kind of text. handler:
+    answered, prepared, passed. compactor: summarised, replaced, passed. system: changed (`detail` is the prompt),
+    unchanged. check (of a call that was running when its process died): happened, not_happened, unclear. approval
+    (whether a call needs the user's approval; it does unless the function says no): needed, not_needed. Any of them:
+    failed, if it raised, timed out or returned an invalid value; refused, if it was not called because a shared budget
+    is used up."""
     detail: Json = ""
     call_id: Name | None = None
     usage: Usage | None = None
@@ -476,7 +479,7 @@ class StageFinished(_Event, frozen=True, kw_only=True, tag="STAGE_FINISHED"):
 
 
 class EvaluationFinished(_Event, frozen=True, kw_only=True, tag="EVALUATION_FINISHED"):
-    """The evaluator's verdict on the work. It does not change the run's status."""
+    """The evaluator gave its verdict on the work. It does not change the run's status."""
 
     verdict: EvaluationVerdict
     name: Text = ""
@@ -484,28 +487,28 @@ class EvaluationFinished(_Event, frozen=True, kw_only=True, tag="EVALUATION_FINI
 
 
 class BudgetRefused(_Event, frozen=True, kw_only=True, tag="BUDGET_REFUSED"):
-    """A step was not made because a budget shared with other runs has no room for it."""
+    """A step was not made because a budget shared with other runs had no room for it."""
 
     step: int
     """The step that was not made."""
     limit: str
     """`cost_usd`, `input_tokens` or `output_tokens`."""
     used: float
-    """What all runs of the budget have used together, in the limit's unit."""
+    """Total use by all runs of the budget, in the limit's unit."""
     allowed: float
 
 
 class LimitReached(_Event, frozen=True, kw_only=True, tag="LIMIT_REACHED"):
-    """A hard limit was reached during a step: what is in progress is cut off, and the run ends."""
+    """A hard limit was reached during a step: work in progress is cut off, and the run ends."""
 
     step: int
-    """The step in progress, or the one that was therefore not started."""
+    """The step in progress, or the one that was not started because of the limit."""
     limit: str
     """Name of the limit: `seconds`, `output_tokens`, `cost_usd`, ..."""
     scope: Literal["", "session", "budget"] = ""
     """Whose limit it is: the run's (empty), its session's, or a shared budget's."""
     used: float
-    """What had been used, in the limit's unit."""
+    """Amount used, in the limit's unit."""
     allowed: float
     attempt: str = ""
     """The attempt whose response was cut off; empty if there was none."""
@@ -514,16 +517,16 @@ class LimitReached(_Event, frozen=True, kw_only=True, tag="LIMIT_REACHED"):
 
 
 class LimitExtended(_Event, frozen=True, kw_only=True, tag="LIMIT_EXTENDED"):
-    """The run has reached its limit of steps, and was granted more (`limits.extend`)."""
+    """The run reached its limit of steps and was granted more (`limits.extend`)."""
 
     by: int
-    """Steps that were granted."""
+    """Number of steps that were granted."""
     allowed: int
-    """Steps that the run may make from now on, in all."""
+    """Total number of steps that the run may make from now on."""
 
 
 class SubagentStarted(_Event, frozen=True, kw_only=True, tag="SUBAGENT_STARTED"):
-    """A call has started a sub-agent: a run of its own, whose RUN_STARTED names this call as its `parent`."""
+    """A call started a sub-agent: a separate run, whose RUN_STARTED names this call as its `parent`."""
 
     call_id: Name
     name: Name
@@ -532,13 +535,13 @@ class SubagentStarted(_Event, frozen=True, kw_only=True, tag="SUBAGENT_STARTED")
     session_id: str
     model: Name = ""
     record: Text = ""
-    """Path of its record, from the folder of this record; empty if it has none."""
+    """Path of its record, relative to the folder of this record; empty if it has none."""
     continues: str | None = None
-    """Id of its paused run that this one continues with the user's answers. None: it begins."""
+    """Id of its paused run that this one continues with the user's answers. None for a new sub-agent."""
 
 
 class SubagentUsed(_Event, frozen=True, kw_only=True, tag="SUBAGENT_USED"):
-    """What a sub-agent has used since its last event of this type; it counts as used by this run."""
+    """Usage of a sub-agent since its last event of this type; it counts as used by this run."""
 
     call_id: Name
     run_id: str
@@ -549,20 +552,20 @@ class SubagentUsed(_Event, frozen=True, kw_only=True, tag="SUBAGENT_USED"):
 
 
 class ToolProgress(_Event, frozen=True, kw_only=True, tag="TOOL_PROGRESS"):
-    """A tool that is still running reported progress. It is no result, and no rule sees it."""
+    """A running tool reported progress. This is not a result, and no rule sees it."""
 
     call_id: Name
     name: Name
     text: Text = ""
     progress: float | None = None
-    """How much of `total` is done, in a unit that the tool chooses; None if the tool did not say."""
+    """Amount of `total` that is done, in a unit that the tool chooses; None if the tool did not say."""
     total: float | None = None
 
 
 class AlarmRaised(_Event, frozen=True, kw_only=True, tag="ALARM_RAISED"):
-    """A policy that only watches would have stopped this loop, which is not ours, as stuck or over a limit.
+    """A policy that only watches would have stopped this foreign loop as stuck or over a limit.
 
-    Once a run, when the next step begins. It changes nothing, and no rule sees it.
+    Recorded once per run, when the next step begins. It changes nothing, and no rule sees it.
     """
 
     policy: str
@@ -626,5 +629,5 @@ STREAM_PARTS: frozenset[type] = frozenset(
 
 
 def is_copied(event: Event, started: RunStarted) -> bool:
-    """Whether a fork copied this event, which is then counted where it was copied from."""
+    """Return whether a fork copied this event, which then counts in the run it was copied from."""
     return started.origin is not None and event.seq < started.origin.at
