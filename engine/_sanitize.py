@@ -1,4 +1,4 @@
-"""Removal of control characters from the text of models and tools before a person reads it in a terminal or a page.
+"""Remove control characters from the text of models and tools before a person reads it in a terminal or a page.
 
 Escape sequences could rewrite the screen or set the clipboard, and bidirectional marks could show text in a different
 order than it is stored ("Trojan Source", CVE-2021-42574).
