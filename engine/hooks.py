@@ -97,8 +97,7 @@ class Prepare:
 
 
 Gate = Callable[[Completion, Progress], Awaitable[Accept | Reject] | Accept | Reject]
-"""Function that checks a completion. Plain text that would end the run is checked like a completion with that
-answer."""
+"""Function that checks a completion. Plain text that would end the run is also checked, as the completion's answer."""
 
 TextVerdict = bool | TextKind | None
 """Answer of a text rule. True: the text ends the run. False: it does not. None: the policy decides by the kind of text
@@ -114,19 +113,17 @@ Judge = Callable[[Progress], Awaitable[Verdict]]
 """Function that returns `Verdict("complete")` or `Verdict("incomplete")`, called after each round that would go on."""
 
 PromptHandler = Callable[[str, Progress], Awaitable[Answer | Prepare | None] | Answer | Prepare | None]
-"""Function that gets a prompt before the model does. The first `Answer` ends the run as `handled`; None passes it
-on."""
+"""Function that gets a prompt before the model. The first `Answer` ends the run as `handled`; None passes it on."""
 
 Compacted = str | Sequence[Message] | Verdict | None
 """A summary, or the messages that replace the given ones. None: the policy's strategies compact the context."""
 Compactor = Callable[[Sequence[Message], Progress[Any]], Awaitable[Compacted] | Compacted]
 """Function that compacts the oldest messages: all but the system prompt and the latest `keep_messages`, in whole
-exchanges, so that no call is separated from its result. Its answer replaces them; the user's latest prompt is always
-kept."""
+exchanges, so that no call is separated from its result. Its answer replaces them, except the user's latest prompt."""
 
 
 class ModelCompactor:
-    """A compactor that asks a separate model for a summary. The cost counts as cost of the run.
+    """A compactor that asks the given model for a summary. The cost counts as cost of the run.
 
     `Hooks(compactor=provider)` is the short form. Raises WrongUse if `provider` has no method `stream`.
     """
@@ -149,7 +146,7 @@ SystemPrompt = Callable[[Progress[Any]], Awaitable[str] | str]
 
 
 class ModelJudge:
-    """A judge that asks a separate model or the run's. The cost counts as cost of the run.
+    """A judge that asks a model: the given one, or the run's. The cost counts as cost of the run.
 
     Raises WrongUse if `provider` has no method `stream`.
     """

@@ -101,7 +101,7 @@ class RecordOptions:
     """A text or picture of at least this many bytes gets a separate file next to the record; None: never."""
     strict_resume: bool = False
     """Whether a resumed run that would differ from its record raises ResumeRefused and writes nothing.
-        Otherwise it continues with every recorded result, and its record says where it differs (RESUME_DIVERGED)."""
+    Otherwise it continues with every recorded result, and its record says where it differs (RESUME_DIVERGED)."""
 
     def __post_init__(self) -> None:
         check_functions(redact=self.redact)
