@@ -8,16 +8,16 @@ _CHOICE = re.compile(r"\((s|es|[\w' ]+\|[\w' ]+)\)")
 
 
 def counted(number: int, thing: str) -> str:
-    """A number with what it counts, as in `1 step` or `2 steps`.
+    """Return a number with what it counts, as in `1 step` or `2 steps`.
 
-    thing: the singular; or a longer text in which `(s)`, `(es)` and `(singular|plural)` stand where it depends on the
+    thing: the singular; or a longer text in which `(s)`, `(es)` and `(singular|plural)` mark what depends on the
     number, as in `call(s) without an id: (it was|they were) numbered`.
     """
     return f"{number:,} {inflected(number, thing)}"
 
 
 def inflected(number: int, thing: str) -> str:
-    """The words of `counted` without the number."""
+    """Return the words of `counted` without the number."""
     if "(" not in thing:
         return thing if number == 1 else f"{thing}s"
     return _CHOICE.sub(lambda choice: _chosen(choice[1], number), thing)

@@ -1,7 +1,7 @@
-"""Removes control characters from text of models and tools before a person reads it in a terminal or a page.
+"""Remove control characters from the text of models and tools before a person reads it in a terminal or a page.
 
-Escape sequences could rewrite the screen or set the clipboard, and bidirectional marks could show text in another
-order than it is written (see "Trojan Source", CVE-2021-42574).
+Escape sequences could rewrite the screen or set the clipboard, and bidirectional marks could show text in a different
+order than it is stored ("Trojan Source", CVE-2021-42574).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SEQUENCES = re.compile(
 )
 _HARMLESS: dict[int, str | None] = {
     **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0))),  # C0, DEL, C1
-    **dict.fromkeys((0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)),  # order of writing
+    **dict.fromkeys((0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)),  # direction of writing
     **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
     ord("\n"): "\n",
     ord("\t"): "    ",
@@ -27,13 +27,13 @@ _HARMLESS: dict[int, str | None] = {
 
 
 def sanitize(text: str) -> str:
-    """The text without control sequences. Line feeds stay, tabs become four spaces."""
+    """Return the text without control sequences. Line feeds are kept, tabs become four spaces."""
     if "\x1b" in text:
         text = _SEQUENCES.sub("", text)
     return text.replace("\r\n", "\n").translate(_HARMLESS)
 
 
 def one_line(text: str, longest: int) -> str:
-    """The sanitized text in one line of at most `longest` characters; an ellipsis ends a line that was cut."""
+    """Return the sanitized text as one line of at most `longest` characters, with an ellipsis where it was cut."""
     line = " ".join(sanitize(text).split())
     return line if len(line) <= longest else line[: max(0, longest - 1)].rstrip() + "…"

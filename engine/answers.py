@@ -1,8 +1,8 @@
-"""Checks answers to the open questions of a paused run, and records them in the run that begins with them.
+"""Answers to the open questions of a paused run: checks them, and records them in the run that begins with them.
 
-A question of the model is answered with any text, or with texts and images as a prompt. One that asks to confirm a
-completion, to approve a call, or for more steps is answered with yes or no, and asked again if the answer is neither;
-for more steps their number is a yes, too.
+A question that the model asks is answered with any text, or with texts and images as in a prompt. A question that asks
+to confirm a completion, to approve a call or to grant more steps is answered with yes or no, and asked again if the
+answer is neither. A number of steps is also a yes to a question for more steps.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .user_message import Prompt, user_message
 from .validation import check_prompt
 
 Answer = Prompt | Approve | Deny
-"""What an open question is answered with."""
+"""Answer to an open question."""
 
 ASK_AGAIN = 2
-"""How often the user is asked again if the reply to a question is neither yes nor no, but should be. After that, such a
-reply counts as a no, and the model gets its text if the question was about a call."""
+"""Number of times the user is asked again when the reply to a yes-or-no question is neither. After that, such a reply
+counts as a no, and if the question was about a call, the model gets its text."""
 MOST_STEPS_GRANTED = 999_999
 """Most steps that the user may grant at once."""
 
 _STEPS = re.compile(r"\+?(\d{1,6})( more)?( steps?)?\.?", re.IGNORECASE)
-"""A reply that is a number of steps."""
+"""Matches a reply that is a number of steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +46,26 @@ class AnswerGiven:
     question: Question
     text: str
     says: Reply | None = None
-    """How a reply that should be a yes or a no was understood, if that is known."""
+    """How a reply to a yes-or-no question was understood; None if that is not known."""
     arguments: dict[str, Any] | None = None
-    """For an approved call: the arguments that replace those of the model."""
+    """Arguments of an approved call that replace those of the model."""
     expired: bool = False
     """True if nobody answered in time, which counts as a denial."""
     images: tuple[Image, ...] = ()
-    """Images of an answer to the model's own question; `text` has their marks."""
+    """Images of an answer to a question that the model asked; `text` has their marks."""
     extends: int = 0
-    """For a yes to a question for more steps: how many the user grants."""
+    """Number of steps that the user grants with a yes to a question for more steps."""
 
 
 def calls_of(questions: Sequence[Question]) -> tuple[ToolCall, ...]:
-    """The calls about whose approval these questions ask, sub-agents' included, each with its question's id."""
+    """Return the calls whose approval these questions ask for, sub-agents' included, each with its question's id."""
     return tuple(ToolCall(q.call_id, q.tool, encode_line(q.arguments).decode()) for q in questions if q.tool)
 
 
 def check_answers(
     questions: Sequence[Question], answers: Mapping[str, Any], toolbox: Toolbox, redacted: Collection[str], where: str
 ) -> tuple[AnswerGiven, ...]:
-    """Check answers to open questions, and return them. Raises WrongUse for one that does not fit its question.
+    """Check answers to open questions and return them. Raises WrongUse if one does not fit its question.
 
     redacted: ids of calls whose arguments are known only in redacted form. where: the session, for messages.
     """
@@ -109,7 +109,7 @@ def _read(question: Question, given: Any, toolbox: Toolbox) -> AnswerGiven:
 
 
 def _read_message(question: Question, message: UserMessage) -> AnswerGiven:
-    """An answer of texts and images. The text counts where a yes or a no is wanted, which no image can say."""
+    """Return an answer of texts and images. Raises WrongUse if images answer a yes-or-no question."""
     says = understood(question, message.text)
     if message.images and says is not None:
         asks = "for an approval" if question.tool is not None else "to confirm a completion"
@@ -124,7 +124,7 @@ def _read_message(question: Question, message: UserMessage) -> AnswerGiven:
 
 
 def understood(question: Question, text: str) -> Reply | None:
-    """Return how a text answers a question that wants a yes or a no; None for a question that takes any text."""
+    """Return how a text answers a yes-or-no question; None for a question that takes any text."""
     if not question.wants_yes_or_no:
         return None
     says = _parse_extension(text) if question.extends else parse_reply(text)
@@ -132,20 +132,20 @@ def understood(question: Question, text: str) -> Reply | None:
 
 
 def check_granted(steps: int) -> None:
-    """Raise WrongUse unless the user may grant so many steps."""
+    """Raise WrongUse unless the user may grant this number of steps."""
     if type(steps) is not int or not 1 <= steps <= MOST_STEPS_GRANTED:
         raise WrongUse(f"{steps!r} steps cannot be granted: use a whole number from 1 to {MOST_STEPS_GRANTED}")
 
 
 def _parse_extension(text: str) -> Reply:
-    """Parse a reply to a question for more steps: their number is a yes, and one among other words is unclear."""
+    """Parse a reply to a question for more steps. A number alone is a yes; a number among other words is unclear."""
     if _steps_in(text):
         return "yes"
     return "unclear" if any(map(str.isdecimal, text)) else parse_reply(text)
 
 
 def _steps_in(text: str) -> int:
-    """The number of steps that a reply consists of; 0 if it is no number."""
+    """Return the number of steps that a reply consists of; 0 if it is not a number."""
     number = _STEPS.fullmatch(text.strip())
     return int(number[1]) if number is not None else 0
 
@@ -153,9 +153,9 @@ def _steps_in(text: str) -> int:
 def with_expired(
     questions: Sequence[Question], answers: Sequence[AnswerGiven], now: datetime, seconds: float | None
 ) -> tuple[AnswerGiven, ...]:
-    """Return the answers, with a denial for each question whose time is over in place of an answer that came too late.
+    """Return the answers, with a denial for each question whose time is over; it replaces an answer that came late.
 
-    seconds: the time that the policy gives for an approval; None if it has no limit.
+    seconds: the time that the policy allows for an approval; None for no limit.
     """
     late = [question for question in questions if has_expired(question, now)]
     text = "no approval came in time" if seconds is None else f"no approval came within {seconds:g} seconds"
@@ -164,7 +164,7 @@ def with_expired(
 
 
 def recorded_answers(questions: Sequence[Question], events: Sequence[QuestionAnswered]) -> tuple[AnswerGiven, ...]:
-    """Return the answers with which a recorded run began. Those to questions that are not given are left out."""
+    """Return the answers with which a recorded run began, without answers to questions that are not in `questions`."""
     by_id = {question.call_id: question for question in questions}
     return tuple(
         AnswerGiven(
@@ -182,16 +182,16 @@ def recorded_answers(questions: Sequence[Question], events: Sequence[QuestionAns
 
 
 def _recorded_reply(question: Question, answer: QuestionAnswered) -> Reply | None:
-    """Return how an answer was understood. Older records do not say it: there, an unclear answer counted as a no."""
+    """Return how an answer was understood. Older records do not say it, and there an unclear answer counts as a no."""
     if answer.says is not None or question.confirms is None:
         return answer.says
     return "yes" if parse_reply(answer.text) == "yes" else "no"
 
 
 def record_answers(context: Context, answers: Sequence[AnswerGiven]) -> None:
-    """Log the answers with which a run begins, and what follows from them at once.
+    """Log the answers with which a run begins, and what follows directly from them.
 
-    An answer to a confirmation accepts or rejects its completion, and one to a question for more steps grants them.
+    An answer to a confirmation accepts or rejects its completion; an answer to a question for more steps grants them.
     """
     for given in answers:
         question = given.question
@@ -214,7 +214,7 @@ def record_answers(context: Context, answers: Sequence[AnswerGiven]) -> None:
 def _settle_confirmation(context: Context, question: Question, text: str, says: Reply | None) -> None:
     """Accept or reject the completion, if the question was to confirm one."""
     if says is None or says == "unclear" or question.confirms is None or question.asker is not None:
-        return  # what a sub-agent asks about is settled by itself
+        return  # a sub-agent settles its own question
     name = _name_of(context, question.call_id)
     if says == "yes":
         confirmed = Completion(

@@ -1,4 +1,4 @@
-"""Approvals: a call of a tool with `approval=` waits until the user says yes, and so does each later writing call.
+"""Approvals: a call of a tool with `approval=` waits until the user agrees, and so does each later writing call.
 
     @tool(approval=True)
     async def delete_folder(path: str) -> str: ...
@@ -34,41 +34,41 @@ from .tools.schema import InvalidArguments
 from .tools.tool import Tool, Toolbox
 
 MAX_SHOWN_ARGUMENTS = 2000
-"""Characters of a call's arguments in a question to the user."""
+"""Most characters of a call's arguments that a question to the user shows."""
 REDACTED = (
     "Not run: it had waited for the user in a record that holds its arguments only in redacted form. Call it again."
 )
-"""Content of the result of a call whose arguments are lost."""
+"""Result text of a call whose arguments are lost."""
 NEVER_ASKED = "Not run: its tool needs the user's approval now, and did not when it was called. Call it again."
-"""Content of the result of a call that waited behind an approval, and whose own tool needs an approval only now."""
+"""Result text of a call that waited behind an approval and whose own tool needs approval only now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """The user approves a call. arguments: replace all of the model's arguments; None: the call keeps those."""
+    """The user's approval of a call. arguments: replace all of the model's arguments; None: the call keeps those."""
 
     arguments: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """The user denies a call. reason: given to the model in the call's result."""
+    """The user's denial of a call. reason: given to the model in the call's result."""
 
     reason: str = ""
 
 
 async def needs_approval(context: Context, tool: Tool, call: ToolCall) -> bool:
-    """Whether this call may run only after the user's yes. True if the approval function fails or is late."""
+    """Return whether this call needs the user's approval. True if the approval function fails or is late."""
     if isinstance(tool.approval, bool):
         return tool.approval
-    given = tool.parse(call.arguments)  # its own copy: what the function does with it does not change the call
+    given = tool.parse(call.arguments)  # a copy, so that the function cannot change the call
     with running_call(context.run_context(call.id)):
         verdict = await run_hook(context, "approval", tool.approval, (given,), parse_approval, call.id)
     return verdict.said != "not_needed"
 
 
 def parse_approval(said: Any) -> Verdict:
-    """The verdict for what an approval function returned. Raises TypeError unless that is True or False."""
+    """Return the verdict for what an approval function returned. Raises TypeError unless that is True or False."""
     if not isinstance(said, bool):
         raise TypeError(f"an approval function answers True or False, not {type(said).__name__}")
     return Verdict("needed" if said else "not_needed")
@@ -105,12 +105,12 @@ def _as_mapping(arguments: str) -> dict[str, Any]:
 
 
 def has_expired(question: Question, now: datetime) -> bool:
-    """Whether the time to approve a call is over."""
+    """Return whether the time to approve a call is over."""
     return question.expires_at != "" and now > datetime.fromisoformat(question.expires_at)
 
 
 def _asking_toolbox(toolbox: Mapping[str, Tool], question: Question) -> Mapping[str, Tool]:
-    """The tools of the run that asks: these, or those of a sub-agent."""
+    """Return the tools of the run that asks: these, or those of a sub-agent."""
     for name in () if question.asker is None else question.asker.names:
         subagent = toolbox.get(name)
         toolbox = {} if subagent is None or subagent.inner is None else subagent.inner
@@ -118,9 +118,9 @@ def _asking_toolbox(toolbox: Mapping[str, Tool], question: Question) -> Mapping[
 
 
 def check_edited(toolbox: Toolbox, question: Question, arguments: Any) -> dict[str, Any]:
-    """Check the arguments that the user gave a call, and return them as plain JSON values.
+    """Check the arguments that the user gave for a call, and return them as plain JSON values.
 
-    Raises WrongUse if they do not fit its tool.
+    Raises WrongUse if they do not fit the call's tool.
     """
     where = f"approve({question.call_id!r}, arguments=...)"
     tool = _asking_toolbox(toolbox, question).get(question.tool or "")

@@ -1,16 +1,16 @@
-"""Many runs with a limit on how many go on at once, and a result for each of them as it finishes.
+"""Batches of runs with a limit on how many execute at once, and a result for each as it finishes.
 
     async with engine.run_many(tasks, limit=100) as fleet:
         async for result in fleet:
             print(result.id, result.outcome.status)
     print(fleet.summary())
 
-A task that fails, crashes or cannot start gets that as its result; the others go on. Leaving the block, or being
-cancelled in it, cancels every run that is still going and waits until all have cleaned up: each has its outcome, and
-no task or connection is left. Results that nobody has read, and all outcomes, stay in memory; with `keep=False` a
+A task that fails, crashes or cannot start gets a result that says so; the others continue. Leaving the block, or being
+cancelled in it, cancels every run that has not ended and waits until all have cleaned up: then each has its outcome,
+and no task or connection is left. Results that nobody has read, and all outcomes, stay in memory; with `keep=False` a
 result stays only until it is read, and no further task begins while `limit` results are unread.
 
-`BatchStats` counts results by provider as they come in, so the summary needs none of them.
+`BatchStats` counts results by provider as they arrive, so that the summary does not need the results.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from .tasks import PreparedTask, Task, TaskResult, prepare_tasks
 
 
 class Fleet(Generic[OutputT]):
-    """The handle of many runs. Made by `Engine.run_many`; entering it starts the first ones.
+    """Handle of a batch of runs. Made by `Engine.run_many`; entering it starts the first runs.
 
-    on_end: called with a result as soon as its run has ended, before the run has cleaned up.
-    holds: context managers (providers) kept open as long as the fleet, so that its runs share connections.
+    on_end: called with each result as soon as its run has ended, before the run has cleaned up.
+    holds: context managers (providers) that stay open as long as the fleet, so that its runs share connections.
     """
 
     def __init__(
@@ -106,14 +106,14 @@ class Fleet(Generic[OutputT]):
         return self._unread.popleft()
 
     async def wait(self) -> Summary:
-        """Read the results to the end; gives the summary."""
+        """Read the remaining results and return the summary."""
         async for _ in self:
             pass
         return self.summary()
 
     @property
     def running(self) -> int:
-        """The number of runs that are going on."""
+        """The number of runs in progress."""
         return len(self._runs)
 
     @property
@@ -141,11 +141,11 @@ class Fleet(Generic[OutputT]):
         return tuple(self._kept[number] for number in sorted(self._kept))
 
     def summary(self) -> Summary:
-        """Figures of the results so far, by provider."""
+        """Return figures of the results so far, by provider."""
         return self._stats.summary()
 
     def cancel(self, cause: str = "caller") -> None:
-        """Cancel all runs. Every task still gets a result; those that have not begun get theirs at once."""
+        """Cancel all runs. Every task still gets a result, at once if it has not begun."""
         self._cause = self._cause or cause
         never, self._waiting = self._waiting, deque()
         for job in never:
@@ -238,7 +238,7 @@ def fleet_of(
     keep: bool,
     drain: bool | float,
 ) -> Fleet:
-    """The fleet of `Engine.run_many`. Raises WrongUse."""
+    """Return the fleet of `Engine.run_many`. Raises WrongUse."""
     if isinstance(tasks, str):
         raise WrongUse("tasks is one string: write [prompt] for a fleet of one")
     if providers is None:
@@ -256,11 +256,11 @@ def fleet_of(
 
 
 DETAIL = 200
-"""Characters of a failure's detail in a summary."""
+"""Most characters of a failure's detail in a summary."""
 
 
 class NamedFailure(Struct, frozen=True, kw_only=True):
-    """A task that failed, and why."""
+    """A failed task and why it failed."""
 
     id: str
     stop_reason: str
@@ -274,7 +274,7 @@ class ProviderSummary(Struct, frozen=True, kw_only=True):
     tasks: int
     """The number of results."""
     runs: int
-    """How many of these began a run; means and medians are over them."""
+    """The number of results whose task began a run; means and medians are over them."""
     statuses: dict[str, int]
     """The number of results by status."""
     stop_reasons: dict[str, int]
@@ -285,11 +285,11 @@ class ProviderSummary(Struct, frozen=True, kw_only=True):
     steps_mean: float
     steps_median: float
     usage: Usage
-    """Tokens and cost of all runs, cancelled ones included; a run without a known price adds no cost."""
+    """Tokens and cost of all runs, including cancelled ones; a run without a known price adds no cost."""
     unpriced: int
-    """Runs that sent requests at an unknown price."""
+    """The number of runs that sent requests at an unknown price."""
     saved: CutSavings
-    """What cuts of responses saved; counted where the rest was read (`drain`), else estimated from what was."""
+    """What cutting responses saved: counted if the rest of the response was read (`drain`), else estimated."""
     duration_ms: int
     """The sum of the runs' durations; since runs overlap, it can exceed `Summary.elapsed_ms`."""
     failures: tuple[NamedFailure, ...]
@@ -299,10 +299,10 @@ class Summary(Struct, frozen=True, kw_only=True):
     """The results of a fleet."""
 
     providers: tuple[ProviderSummary, ...]
-    """One for each provider, in the order of their first tasks."""
+    """One entry for each provider, in the order of their first tasks."""
     total: ProviderSummary
     elapsed_ms: int
-    """From the start to the latest result."""
+    """Milliseconds from the start to the latest result."""
 
     def __str__(self) -> str:
         rows = [_HEAD, *(_row(one) for one in self.providers)]
@@ -317,7 +317,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 class BatchStats:
-    """Counts results, by provider and in all."""
+    """Counter of results, by provider and in total."""
 
     def __init__(self, clock: Clock, providers: Iterable[str]) -> None:
         self._clock = clock
@@ -332,7 +332,7 @@ class BatchStats:
 
     @property
     def statuses(self) -> dict[str, int]:
-        """Results by status. Safe to read from any thread, as is `usage`."""
+        """The number of results by status. Safe to read from any thread, like `usage`."""
         return dict(self._all.statuses)
 
     @property
@@ -351,7 +351,7 @@ class BatchStats:
         self._all.add(result)
 
     def summary(self) -> Summary:
-        """The figures so far."""
+        """Return the figures so far."""
         return Summary(
             providers=tuple(counts.summary() for counts in self._providers.values()),
             total=self._all.summary(),
@@ -411,7 +411,7 @@ class _Counts:
 
 
 def _median(counts: Counter[int]) -> float:
-    """The median of numbers, given how often each occurs."""
+    """Return the median of numbers, given how often each occurs."""
     many = counts.total()
     if not many:
         return 0.0
@@ -463,7 +463,7 @@ def _row(one: ProviderSummary) -> tuple[str, ...]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows as lines, each column as wide as its widest cell."""
+    """Return the rows as lines, each column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

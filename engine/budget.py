@@ -1,12 +1,12 @@
-"""A budget of cost and tokens that many runs share, of one or several engines in one process and event loop.
+"""A budget of cost and tokens that many runs share, from one or more engines in one process and event loop.
 
-Before each step a run reserves what the step is expected to use, and afterwards settles what it did use. A step that
-does not fit next to the other reservations waits until one of them is settled; a step without others is admitted as
-long as anything is left. Responses are counted while they stream and cut off once all of them together exceed the
-limit. A run is refused only when the limit is reached; the guards see that as an event.
+Before each step a run reserves what the step is expected to use, and afterwards settles what it used. A step that does
+not fit in addition to the other reservations waits until one of them is settled; if there are no others, a step is
+admitted as long as anything is left. Responses are counted while they stream and cut off once all of them together
+exceed the limit. A run is refused only when the limit is reached; the guards see that as an event.
 
-Requests between steps (a `ModelJudge`, summaries) reserve in the same way: if refused, they are not made, and the
-refusal of the next step ends the run. What other functions use is only counted.
+Requests between steps (a `ModelJudge`, summaries) reserve in the same way: if refused, they are not sent, and the
+refusal of the next step ends the run. Usage of other functions is only counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .decision.cost import with_cost
 from .decision.events import AttemptFailed, BudgetRefused, ResponseFinished, StepFinished, VerdictGiven
 
 EXPECTED_FIRST_OUTPUT = 500
-"""Expected output tokens of a run's first response; later ones are expected to be as long as the one before."""
+"""Expected output tokens of a run's first response; each later one is expected to be as long as the one before."""
 
 
 class Budget:
@@ -54,11 +54,11 @@ class Budget:
         return sum(self._held.values(), Usage())
 
     def share(self, price: Price | None) -> BudgetShare:
-        """A share for one more run. price: that of its most expensive model; None if no price is known."""
+        """Return a share for one more run. price: that of its most expensive model; None if no price is known."""
         return BudgetShare(self, price)
 
     async def reserve(self, share: BudgetShare, expected: Usage, step: int) -> BudgetRefused | None:
-        """Reserve the expected usage of a step, waiting until it fits; returns the refusal if a limit is used up."""
+        """Reserve the expected usage of a step, waiting until it fits. Return the refusal if a limit is used up."""
         while True:
             if (reached := limit_reached(self.limits, self.spent)) is not None:
                 name, used, allowed = reached
@@ -71,7 +71,7 @@ class Budget:
             await settled
 
     def settle(self, share: BudgetShare, used: Usage | None) -> None:
-        """Release a run's reservation and count what was used; None if nothing is left to count."""
+        """Release a run's reservation and count what was used. used: None if nothing is left to count."""
         self._held.pop(share, None)
         self.stream(share, Usage())
         if used is not None:
@@ -82,7 +82,7 @@ class Budget:
                 settled.set_result(None)
 
     def stream(self, share: BudgetShare, usage: Usage) -> tuple[str, float, float] | None:
-        """Update the usage of a streaming response; the limit that it exceeds as (name, used, allowed), or None.
+        """Update the usage of a streaming response. Return the limit it exceeds as (name, used, allowed), or None.
 
         Input tokens are spent when a request is sent, so they never cut a response off.
         """
@@ -97,7 +97,7 @@ class Budget:
         return passed
 
     def spend(self, used: Usage) -> None:
-        """Count usage that was not reserved: of a failed attempt, or of a user's function."""
+        """Count usage that was not reserved, such as that of a failed attempt or of a user's function."""
         self.spent = self.spent + used
 
 
@@ -112,11 +112,11 @@ class BudgetShare:
         """Estimated usage of this run's streaming response, by limit."""
 
     async def reserve(self, step: int, input_tokens: int) -> BudgetRefused | None:
-        """Wait until one more request of this size fits, then reserve it; returns the refusal if a limit is used up."""
+        """Wait until one more request of this size fits, then reserve it. Return the refusal if a limit is used up."""
         return await self._budget.reserve(self, expected_usage(input_tokens, self._last, self._price), step)
 
     def stream(self, usage: Usage) -> tuple[str, float, float] | None:
-        """Update the usage of the streaming response; see `Budget.stream`."""
+        """Update the usage of the streaming response. Like `Budget.stream`."""
         return self._budget.stream(self, usage)
 
     def feed(self, event: Event) -> None:
@@ -143,26 +143,26 @@ class BudgetShare:
 
 
 FIRST = Usage(output_tokens=EXPECTED_FIRST_OUTPUT)
-"""What a run's first response is expected to be like."""
+"""Expected usage of a run's first response."""
 
 
 def expected_usage(input_tokens: int, last: Usage, price: Price | None) -> Usage:
-    """The expected usage of a request with so many input tokens, whose response is like the last one."""
+    """Return the expected usage of a request with this many input tokens, if its response is like the last one."""
     cached = min(last.cached_tokens, input_tokens)
     expected = Usage(input_tokens=input_tokens, output_tokens=last.output_tokens, cached_tokens=cached)
     if price is None:
-        expected = expected + Usage(cost_usd=last.cost_usd)  # the provider reports costs: expect the next to be alike
+        expected = expected + Usage(cost_usd=last.cost_usd)  # the provider reports costs: expect a similar one
     return with_cost(expected, price)
 
 
 def limit_reached(limits: Mapping[str, float], spent: Usage) -> tuple[str, float, float] | None:
-    """The limit that is used up as (name, used, allowed); None if there is none."""
+    """Return the limit that is used up as (name, used, allowed); None if there is none."""
     amounts = ((name, _amount(spent, name), allowed) for name, allowed in limits.items())
     return next((one for one in amounts if one[1] >= one[2]), None)
 
 
 def fits(limits: Mapping[str, float], together: Usage) -> bool:
-    """Whether a usage exceeds no limit. A request that has no other beside it is not asked: the last may exceed it."""
+    """Return whether a usage is within all limits. A lone request is not checked: the last one may exceed a limit."""
     return all(_amount(together, name) <= allowed for name, allowed in limits.items())
 
 

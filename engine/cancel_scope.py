@@ -2,12 +2,12 @@
 
 A round has one scope around everything that it does: the inner loop, which waits inside the scope, and what the inner
 loop has started without waiting for it (a stream, reading calls). An accepted completion cancels the scope from
-inside, the caller (disconnect, timeout, shutdown) from outside; the first cause is the one that is recorded. Whoever
-leaves the scope calls `end`, which cancels what is still in flight.
+inside, the caller (disconnect, timeout, shutdown) from outside; only the first cause is recorded. Code that leaves the
+scope calls `end`, which cancels what is still in flight.
 
-A stream has no scope of its own: a completion call makes its reader leave the stream's context, which closes the
+A stream has no separate scope: a completion call makes its reader leave the stream's context, which closes the
 connection (`docs/decisions/0005-the-stream-is-left-the-shared-scope-is-cancelled.md`). A stream that is still closing
-when the completion is accepted is in flight, too.
+when the completion is accepted is also in flight.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .providers._logging import log_warning
 from .providers._wrapper import wait_shielded
 
 SETTLING_SECONDS = 2.0
-"""How long a step waits for the stream of the step before it to close."""
+"""Seconds that a step waits for the stream of the previous step to close."""
 CLOSING_SECONDS = 0.1
-"""How long the end of a round waits for streams to close before it cancels them."""
+"""Seconds that the end of a round waits for streams to close before it cancels them."""
 ENDING_SECONDS = 0.6
-"""How long a cancelled task may take to end before it is left behind."""
+"""Seconds that a cancelled task may take to end before it is left behind."""
 
 
 class Cause(Struct, frozen=True):
-    """Why a round was cancelled. `detail` is the id of the accepted completion call, or the caller's cause."""
+    """Reason why a round was cancelled. `detail` is the id of the accepted completion call, or the caller's cause."""
 
     by: Literal["completion", "caller"]
     detail: str
@@ -68,18 +68,18 @@ class RoundScope:
         return self.cause.detail if self.cause.by == "completion" else None
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Start a task that is in flight until it ends or the round does. What it raises ends the round."""
+        """Start a task that is in flight until it or the round ends. An exception that it raises ends the round."""
         task = asyncio.create_task(work, name=name)
         self._in_flight.add(task)
         task.add_done_callback(self._ended)
         return task
 
     async def settled(self) -> None:
-        """Wait until nothing is in flight, so that the next request can reuse the connection; 2 seconds at most."""
+        """Wait at most 2 seconds until nothing is in flight, so that the next request can reuse the connection."""
         waited_for = self._in_flight - self._slow
         if waited_for:
             await asyncio.wait(waited_for, timeout=SETTLING_SECONDS)
-            self._slow = set(self._in_flight)  # waited for once, and not again
+            self._slow = set(self._in_flight)  # waited for only once
 
     async def end(self) -> None:
         """Cancel what is still in flight. A task that does not end in time is left behind and named in the log."""

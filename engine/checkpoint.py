@@ -1,4 +1,4 @@
-"""Checkpoints responses and tool results in a durable engine, so that a resumed run does not compute them again.
+"""Checkpoints of responses and tool results in a durable engine, so that a resumed run does not compute them again.
 
 The second half of the module defines the stored form: plain JSON, because every durable engine can store that.
 """
@@ -48,15 +48,15 @@ from .tools.results import (
 CHECKPOINTED_EVENTS: frozenset[type] = frozenset(
     {AttemptStarted, AttemptFailed, AttemptRetracted, ToolCallEnd, FinishReported, UsageReported, LimitReached}
 )
-"""Events that are stored with a response. Its deltas are not, because the response holds the whole text."""
+"""Events that are stored with a response. Its deltas are not, because the response has the whole text."""
 
 
 class _GaveUp(Exception):
-    """The provider gave up: there is no response to store, and another process may ask again."""
+    """Raised when the provider gave up: there is no response to store, and another process may ask again."""
 
 
 class Durable(Live):
-    """Asks a durable engine before a response or a call, and lets it store the result before anything else happens.
+    """Effects that ask a durable engine before a response or a call, and let it store the result before anything else.
 
     No call starts while its response streams: a durable step inside another one cannot be stored.
     """
@@ -66,7 +66,7 @@ class Durable(Live):
         self._log = log
 
     async def once(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Effects`. Only responses and calls are durable steps; the work of other effects is done each time."""
+        """Implement `Effects.once`. Only responses and calls are durable steps; other work is done each time."""
         if key.kind == "response":
             return await self._response(key, work)
         if key.kind == "call":
@@ -74,7 +74,7 @@ class Durable(Live):
         return await work()
 
     def may_start_early(self, call_id: str) -> bool:
-        """Always False."""
+        """Return False: no call starts early."""
         return False
 
     def _step_key(self, key: EffectKey) -> StepKey:
@@ -82,7 +82,7 @@ class Durable(Live):
         return StepKey(facts.session_id, facts.run_id, key.step, key.call_id)
 
     async def _value(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Run a tool call as a durable step: the stored value if the engine has one, else that of `work`, now stored.
+        """Run a tool call as a durable step. Return the stored value, or else that of `work` after storing it.
 
         If the engine cannot store the value, the call gets an error result that says so, and that is stored instead.
         """
@@ -103,7 +103,7 @@ class Durable(Live):
         return refused
 
     async def _response(self, key: EffectKey, work: Callable[[], Awaitable[Response | None]]) -> Response | None:
-        """Request a response as a durable step: the stored one if the engine has it, else that of `work`, now stored.
+        """Request a response as a durable step. Return the stored one, or else that of `work` after storing it.
 
         None if the provider gave up; nothing is stored then. The events of a stored response are logged again as if it
         had streamed in a few large deltas.
@@ -135,13 +135,13 @@ class Durable(Live):
 
 
 def _complete_calls(kept: ResponseCheckpoint) -> dict[str, ToolCallEnd]:
-    """The end events of the complete calls, by call id."""
+    """Return the end events of the complete calls, by call id."""
     attempt = kept.response.attempt
     return {e.call_id: e for e in kept.events if isinstance(e, ToolCallEnd) and e.attempt == attempt}
 
 
 def _replayed_events(kept: ResponseCheckpoint) -> Iterator[Event]:
-    """The events of a stored response: its attempts, then one delta for each part, then the reports."""
+    """Yield the events of a stored response: its attempts, then one delta for each part, then the reports."""
     reports: list[Event] = []
     for event in kept.events:
         if isinstance(event, FinishReported | UsageReported):
@@ -232,7 +232,7 @@ _BACK: dict[type, type] = {form: answer for answer, form in _FORMS.items()}
 
 
 def dump_value(value: Any) -> Any:
-    """The JSON form of what a tool's function returned: answers such as Completion by field, all else as text."""
+    """Return a tool function's value as JSON: answers such as Completion field by field, everything else as text."""
     form: _Form
     if isinstance(value, str):
         form = _Text(truncate(value))
@@ -246,7 +246,7 @@ def dump_value(value: Any) -> Any:
 
 
 def load_value(kept: Any) -> Any:
-    """The inverse of `dump_value`: a value that the engine treats like the one that was returned."""
+    """Return the value that `dump_value` dumped, as one that the engine treats like the original."""
     form = msgspec.convert(kept, _Form)
     if isinstance(form, _Text):
         return form.text
@@ -256,15 +256,15 @@ def load_value(kept: Any) -> Any:
 
 
 def dump_response(response: ResponseFinished, events: list[Event]) -> Any:
-    """The JSON form of a response and its `CHECKPOINTED_EVENTS`, without sequence numbers and times."""
+    """Return a response and its `CHECKPOINTED_EVENTS` as JSON, without sequence numbers and times."""
     return _plain(ResponseCheckpoint(response, tuple(replace(event, seq=0, t=0) for event in events)))
 
 
 def load_response(kept: Any) -> ResponseCheckpoint:
-    """The inverse of `dump_response`."""
+    """Return the response that `dump_response` dumped."""
     return msgspec.convert(kept, ResponseCheckpoint)
 
 
 def _plain(value: Struct) -> Any:
-    """The value as JSON types. `to_builtins` would leave tuples."""
+    """Return the value as JSON types. `to_builtins` would leave tuples."""
     return msgspec.json.decode(msgspec.json.encode(value))

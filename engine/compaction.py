@@ -1,4 +1,4 @@
-"""Compacts the context before the next request, as events that the transcript applies.
+"""Compaction of the context before the next request, recorded as events that the transcript applies.
 
 The user's compactor is asked first, if there is one; then the policy's strategies are tried in order until the context
 is below its threshold. The system prompt and the user's latest message always stay, and a tool call is never separated
@@ -28,11 +28,11 @@ _SUMMARY = "Summary of the conversation so far:\n{}"
 
 
 async def compact(context: Context) -> None:
-    """Compact the context with the compactor and the policy's strategies. If none is enough, an event says so."""
+    """Compact the context with the compactor and the policy's strategies. If that is not enough, log an event."""
     for make_smaller in (_ask_compactor, *(_STRATEGIES[name] for name in context.policy.compaction.strategies)):
         event = await make_smaller(context)
         if event == "refused":
-            return  # the budget will refuse the next step, too
+            return  # the budget will also refuse the next step
         if event is None:
             continue
         over = _over(context, event.after_tokens)
@@ -87,7 +87,7 @@ _STRATEGIES: dict[str, Callable[[Context], Awaitable[ContextCompacted | Literal[
 
 
 def _tokens(context: Context) -> int:
-    """Tokens of the context; estimated until a response has reported them."""
+    """Return the tokens of the context, estimated until a response has reported them."""
     return context.log.facts.context_tokens or estimate_tokens(context.transcript.characters)
 
 
@@ -97,7 +97,7 @@ def _over(context: Context, tokens: int) -> bool:
 
 
 def _old(context: Context) -> Sequence[Message]:
-    """The oldest messages that may be removed: whole exchanges, without the system prompt and the latest messages."""
+    """Return the oldest messages that may be removed: whole exchanges, not the system prompt or the latest messages."""
     messages = context.transcript.messages
     head = 1 if messages and isinstance(messages[0], SystemMessage) else 0
     end = len(messages) - context.policy.compaction.keep_messages
@@ -107,7 +107,7 @@ def _old(context: Context) -> Sequence[Message]:
 
 
 def _latest_prompt(context: Context, old: Sequence[Message]) -> tuple[Message, ...]:
-    """The user's latest prompt and the latest message with the user's role, if they are among the old messages."""
+    """Return the user's latest prompt and the latest message with the user's role, if they are among `old`."""
     messages = context.transcript.messages
     latest = next((message for message in reversed(messages) if isinstance(message, UserMessage)), None)
     wanted = [message for message in (context.transcript.prompt, latest) if message is not None]
@@ -146,7 +146,7 @@ def _read_summary(said: object) -> Verdict:
 
 
 async def _ask_compactor(context: Context) -> ContextCompacted | Literal["refused"] | None:
-    """Ask the user's compactor to replace the oldest messages; None if there is none, or no usable answer."""
+    """Ask the user's compactor to replace the oldest messages. None without a compactor or a usable answer."""
     compactor, old = context.hooks.compactor, tuple(_old(context))
     if compactor is None or not old:
         return None
@@ -198,7 +198,7 @@ def _read_answer(said: Any, taken: Set[str]) -> Verdict:
 
 
 def _check_messages(messages: Sequence[Message], taken: Set[str]) -> None:
-    """Raise ValueError for a system prompt, or unless calls and results are `paired`."""
+    """Raise ValueError for a system prompt, or if calls and results are not `paired`."""
     for place, message in paired(((f"message {number}", one) for number, one in enumerate(messages)), taken):
         if isinstance(message, SystemMessage):
             raise ValueError(f"{place} is a system prompt, and the run's own stays")

@@ -1,4 +1,4 @@
-"""Finds the completion call at which a streaming response is cut."""
+"""The completion call at which a streaming response is cut."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .decision import Assembler, ToolCall
 
 
 class CompletionCut:
-    """The completions of one response that may end the run, in the order in which they became complete."""
+    """Completions of one response that may end the run, in the order in which they became complete."""
 
     __slots__ = ("_assembler", "waiting")
 
@@ -20,9 +20,9 @@ class CompletionCut:
         self.waiting.append(call)
 
     def call_id(self) -> str | None:
-        """The id of the first completion before which all calls are complete; None while there is none.
+        """Return the id of the first completion before which all calls are complete; None if there is none yet.
 
-        A completion that got more arguments after it was complete is left out: these made it invalid.
+        A completion that got more arguments after it was complete is left out, because they made it invalid.
         """
         while self.waiting and self._assembler.all_complete_before(self.waiting[0].id):
             if self._assembler.call(self.waiting[0].id) == self.waiting[0]:

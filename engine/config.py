@@ -1,4 +1,4 @@
-"""`RunConfig`: all that a run is made from, checked. The groups of options are in `option_groups.py`."""
+"""`RunConfig`: everything that a run is made from, checked. The groups of options are in `option_groups.py`."""
 
 from __future__ import annotations
 
@@ -48,15 +48,16 @@ from .validation import (
 class Observers:
     """Functions that observe or surround a run without influencing it. Raises WrongUse for wrong values.
 
-    A subscriber that cancels a run after a step does so one request late, since nothing waits for it; a guard is exact.
+    A subscriber that cancels a run after a step does so one request late, because nothing waits for it. A guard is
+    exact.
     """
 
     subscribers: Sequence[Subscriber] = ()
-    """Called with each event and its run. Each has its own task, so a slow or failing one harms no run."""
+    """Called with each event and its run. Each has its own task, so a slow or failing one does not affect the run."""
     on_completed: Callable[[Outcome], Awaitable[None] | None] | None = None
     """Called with the outcome of each run that completed."""
     middleware: Sequence[Middleware] = ()
-    """Context managers that each run enters in its own task, the first outermost; see `run.py`."""
+    """Context managers that each run enters in its own task, the first outermost (`run.py`)."""
     buffer: int = DEFAULT_CAPACITY
     """Events that each run keeps for its readers, 1 or more; a slower reader gets a `Lagged` for what it missed."""
 
@@ -82,9 +83,9 @@ class RunConfig:
     system: str
     """The system prompt; none if it is empty."""
     system_function: SystemPrompt | None
-    """Asked for the system prompt before each step; None if `system` is the prompt."""
+    """Called for the system prompt before each step; None if `system` is the prompt."""
     own_system: bool
-    """Whether the user gave the system prompt; if not, that of a history counts."""
+    """Whether the user gave the system prompt; if not, the one in the history is used."""
     prices: Prices
     budget: Budget | None
     hooks: Hooks
@@ -93,9 +94,9 @@ class RunConfig:
     observers: Observers
     runtime: Runtime
     output: OutputType | None = None
-    """The type as which `Outcome.output` is read; None: the output is the answer's text."""
+    """The type that `Outcome.output` has; None: the output is the answer's text."""
     deps: Any = None
-    """Makes what belongs to a run that is given nothing (`dependencies.py`); None: nothing does."""
+    """Makes the dependencies of a run that is given none (`dependencies.py`); None: such a run has none."""
 
     @classmethod
     def of(
@@ -116,7 +117,7 @@ class RunConfig:
         output: Any = None,
         deps: Any = None,
     ) -> RunConfig:
-        """The configuration from the arguments of `Engine`. Raises WrongUse."""
+        """Return the configuration for the arguments of `Engine`. Raises WrongUse."""
         check_provider(provider)
         if isinstance(policy, str):
             policy = shipped_policy(policy)
@@ -166,7 +167,7 @@ class RunConfig:
         if runtime.replay is None:
             check_ends(policy)
             check_measurable(policy, budget, provider, config.known_prices)
-        config.decide(Facts(), policy)  # a policy that names unknown rules fails here, not in a run
+        config.decide(Facts(), policy)  # so that a policy with unknown rules fails here, not in a run
         return config
 
     @property
@@ -176,7 +177,7 @@ class RunConfig:
 
     @property
     def decide_untraced(self) -> Decide:
-        """`decide` without a trace, for decisions that the loop only foresees and does not record."""
+        """`decide` without a trace, for decisions that the loop only predicts and does not record."""
         looks = self.runtime.decide_untraced or self.runtime.decide
         return looks or partial(built_in_decide, user_rules=tuple(self.hooks.rules), traced=False)
 
@@ -197,14 +198,14 @@ class RunConfig:
         return {role: tuple(map(qualified_name, functions)) for role, functions in all_of.items() if functions}
 
     def system_messages(self, history: Sequence[Message]) -> list[SystemMessage]:
-        """The system prompt of a session with this history: the engine's own, else the history's, else the general."""
+        """Return the system prompt of a session with this history: the engine's, the history's, or the general one."""
         given = [message for message in history if isinstance(message, SystemMessage)]
         if given and not self.own_system:
             return given
         return [SystemMessage(self.system)] if self.system else []
 
     def recorded_settings(self, history: Sequence[Message] = ()) -> dict[str, Any]:
-        """The fields of RUN_STARTED that say with what a new run begins. history: with what its session begins."""
+        """Return the fields of RUN_STARTED that hold a new run's settings. history: messages before the session."""
         return {
             "system": "".join(message.text for message in self.system_messages(history)),
             "model": self.provider.model,
@@ -220,7 +221,7 @@ class RunConfig:
         }
 
     def known_prices(self) -> dict[str, Price]:
-        """The prices of the provider's models, by their names, as far as they are known."""
+        """Return the prices of the provider's models by name, as far as they are known."""
         known = {provider.model: self.prices.of(provider) for provider in iter_leaf_providers(self.provider)}
         return {model: price for model, price in known.items() if price is not None}
 
@@ -231,13 +232,13 @@ class RunConfig:
         return replace(self, provider=provider, hooks=hooks)
 
     def with_middleware(self, *middleware: Middleware) -> RunConfig:
-        """Return a copy with more middleware, which is entered after (inside) the present one. Raises WrongUse."""
+        """Return a copy with more middleware, which is entered after (inside) the existing one. Raises WrongUse."""
         observers = replace(self.observers, middleware=(*self.observers.middleware, *middleware))
         return replace(self, observers=observers)
 
 
 def _for_output(policy: Policy) -> Policy:
-    """The policy of an engine with an output type: a text does not end a run, and is handed back a few times."""
+    """Return the policy of an engine with an output type: text does not end a run, and is handed back a few times."""
     repetition = policy.repetition
     if repetition.monologue is None:
         repetition = structs.replace(repetition, monologue=max(2, policy.patience.invalid_calls + 1))
@@ -254,7 +255,7 @@ GROUPS = {
 """The parameters of `Engine` that hold a group of settings."""
 
 GROUP_OF = {setting.name: parameter for parameter, group in GROUPS.items() for setting in fields(group)}
-"""For each setting in a group, the parameter of `Engine` that holds the group."""
+"""Maps each setting in a group to the parameter of `Engine` that holds the group."""
 
 _RENAMED = {"intents": "prompt_handlers", "around": "middleware", "recalled": "replay"}
 
@@ -271,7 +272,7 @@ def refuse_ungrouped(names: Sequence[str]) -> None:
 
 
 def _fixed_system(system: str | SystemPrompt | None, toolbox: Toolbox) -> str:
-    """The system prompt with which runs begin: the user's, the general one, or none yet if a function makes it."""
+    """Return the system prompt with which runs begin: the user's, the general one, or "" if a function makes it."""
     if system is None:
         return system_prompt(toolbox.can_complete)
     return system if isinstance(system, str) else ""

@@ -1,7 +1,7 @@
-"""Opens and closes a provider's connections and reads its streams, without waiting for a close that hangs.
+"""Provider connections and streams: opens, reads and closes them without waiting for a close that hangs.
 
-Each connection and each stream is entered and left by a task of its own. The reader of a stream continues as soon as
-it has the last chunk that it wants, however long the close takes.
+Each connection and each stream is entered and left by a separate task. The reader of a stream continues as soon as
+it has the last chunk it wants, however long the close takes.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .providers._logging import log_warning
 from .tools.user_functions import describe_error
 
 StartTask = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
-"""Starts a task under a name and keeps a reference to it."""
+"""Function that starts a task under a name and keeps a reference to it."""
 ReadRest = Callable[[AsyncIterator[AnyChunk], "asyncio.Future[None]"], Awaitable[None]]
-"""Reads more of a stream that was cut. The future is done once nobody waits for the stream any more."""
+"""Function that reads more of a stream that was cut. The future is done once nobody waits for the stream any more."""
 
 CLOSE_SECONDS = 0.2
-"""How long the end of a run waits for its provider to be closed."""
+"""Seconds that the end of a run waits for its provider to close."""
 LAST_SECONDS = 10.0
-"""How long the close may take after that before it is cancelled."""
+"""Seconds that the close may then still take before it is cancelled."""
 
 _BACKGROUND: set[asyncio.Task[None]] = set()
 """Strong references to the running tasks, because the event loop holds only weak ones."""
 
 
 def start_background_task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    """Start a task that belongs to no round."""
+    """Start a task that does not belong to a round."""
     task = asyncio.create_task(work, name=name)
     _BACKGROUND.add(task)
     task.add_done_callback(_BACKGROUND.discard)
@@ -116,7 +116,7 @@ async def _read(
         async with provider.stream(request) as chunks:
             async for chunk in chunks:
                 if result.done():
-                    return  # the provider ignored its cancellation, and nobody waits any more
+                    return  # the provider ignored its cancellation, and nobody is waiting any more
                 if take(chunk):
                     if read_rest is not None:
                         await read_rest(chunks, result)

@@ -1,8 +1,8 @@
-"""`Context`: what the parts of one run share, from the loop down to a single call.
+"""`Context`: the state that the parts of one run share, from the loop down to a single call.
 
-It also has the inbox: messages that the user sends during a run are delivered before the next request, never in the
-middle of a step. A run ends when its work is done, even if a message has just come; what was not delivered by then is
-in `Run.undelivered`, for the session's next run.
+It includes the inbox: messages that the user sends during a run are delivered before the next request, never in the
+middle of a step. A run ends when its work is done, even if a message has just arrived; messages that were not
+delivered by then are in `Run.undelivered`, for the session's next run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .user_message import Prompt, user_message
 
 
 async def nothing_to_flush() -> None:
-    """The `flush` of a run without a record."""
+    """Do nothing. The `flush` of a run without a record."""
 
 
 @dataclass(slots=True)
@@ -49,16 +49,16 @@ class Subagents:
     """The sub-agents of a run."""
 
     runs: dict[str, Any] = field(default_factory=dict)
-    """Their runs so far in this process, by id; `Run.children` shows them."""
+    """Runs of the sub-agents so far in this process, by id; shown by `Run.children`."""
     waiting: dict[str, Any] = field(default_factory=dict)
-    """Their sessions that wait for the user's answers, by id."""
+    """Sessions of sub-agents that wait for the user's answers, by id."""
     records: Any = None
-    """Where their sessions are kept (`SubagentRecords`); None: next to the record of the run."""
+    """Where the sessions of sub-agents are kept (`SubagentRecords`); None: next to the record of the run."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """What the parts of one run share."""
+    """State that the parts of one run share."""
 
     log: Log
     transcript: Transcript
@@ -67,11 +67,11 @@ class Context:
     policy: Policy
     decide: Decide
     decide_untraced: Decide
-    """`decide` without a trace, for decisions that the loop only foresees and does not record."""
+    """`decide` without a trace, for decisions that the loop only predicts and does not record."""
     hooks: Hooks
     model_options: ModelOptions
     effects: Effects
-    """Does everything that is not computed: see `effects.py`."""
+    """Does everything that is not computed (`effects.py`)."""
     limits: HardLimits
     """Enforces the run's limits on time, tokens and cost within a step."""
     execute: Execute = execute_here
@@ -79,7 +79,7 @@ class Context:
     taken_ids: set[str]
     """The call ids used so far in the session."""
     memo: dict[Any, Any]
-    """Where providers keep data between the requests of a session, such as messages that are already encoded."""
+    """Data that providers keep between the requests of a session, such as messages that are already encoded."""
     price_list: Prices = field(default_factory=Prices)
     """Prices of all known models, for requests that are not part of a step (a judge, a summary)."""
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -89,11 +89,11 @@ class Context:
     budget: Budget | None = None
     """The whole shared budget, for the run's sub-agents; None without a budget."""
     redact: Redact | None = None
-    """Redacts the texts in the records of the run and of its sub-agents; None: they are not redacted."""
+    """Redacts the texts in the records of the run and of its sub-agents; None: no redaction."""
     replays: bool = False
     """Whether the run is a replay of a record."""
     drain: bool = False
-    """Whether the rest of cut responses is read, to record what the cuts saved. Sub-agents do the same."""
+    """Whether the rest of cut responses is read, to record what the cuts saved. Also applies to sub-agents."""
     subagents: Subagents = field(default_factory=Subagents)
     resumable: bool = False
     """Whether the run stops without an end when its provider is away, so that it can be resumed."""
@@ -102,19 +102,19 @@ class Context:
     owner: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     output: OutputType | None = None
-    """The type as which the answer is read, for gates and in the outcome; None: the output is the text."""
+    """The type of the output, for gates and in the outcome; None: the output is the answer's text."""
     system_prompt: SystemPrompt | None = None
     prompt: str | None = None
     started_at: str = ""
     record_path: str | None = None
     decision: Decision | None = None
-    """A decision that is made already, on which the loop acts first; None if it has to decide by itself."""
+    """A decision that is already made, on which the loop acts first; None if the loop has to decide."""
     skip_next_step: bool = False
-    """If true, this run gets no next-step prompt, because a prompt handler said so (`Prepare.next_step`)."""
+    """Whether this run gets no next-step prompt, because a prompt handler said so (`Prepare.next_step`)."""
     flush: Callable[[], Awaitable[None]] = nothing_to_flush
-    """Awaited before every side effect: makes all events so far safe against the death of this process."""
+    """Awaited before every side effect: stores all events so far, so that they survive the death of this process."""
     cut_off: Mapping[int, CutOff] = field(default_factory=dict)
-    """By step number: a summary of what the provider sent after its response was cut, where that was read."""
+    """By step number: a summary of what the provider sent after its response was cut, if that was read."""
     inbox: deque[QueuedMessage] = field(default_factory=deque)
     """Messages of the user that are not in the transcript yet."""
     scope: RoundScope | None = None
@@ -122,11 +122,11 @@ class Context:
     shutdown: asyncio.CancelledError | None = None
     """The cancellation of the run's own task, if there was one; raised again once the run has its outcome."""
     redacted_calls: Collection[str] = ()
-    """Ids of calls that wait for an approval and whose arguments are known only in redacted form."""
+    """Ids of calls that wait for approval and whose arguments are known only in redacted form."""
     left_behind: set[str] = field(default_factory=set)
-    """Ids of the calls whose functions kept running after they were cancelled, and are not awaited any more."""
+    """Ids of the calls whose functions kept running after they were cancelled and are no longer awaited."""
     warned_of: set[str] = field(default_factory=set)
-    """Names of the tools of which the log says already that their kind is missing."""
+    """Names of the tools for which the log already has a warning that their kind is missing."""
 
     def __post_init__(self) -> None:
         self.log.on_caught_up = self._cancel_scope
@@ -137,7 +137,7 @@ class Context:
         return self.log.facts.run_id
 
     def run_context(self, call_id: str = "", *, again: bool = False) -> RunContext:
-        """The run as the user's functions see it. again: whether the call was running in a process that died."""
+        """Return the run as the user's functions see it. again: whether the call was running in a process that died."""
         facts = self.log.facts
         return RunContext(
             facts.session_id,
@@ -151,13 +151,13 @@ class Context:
         )
 
     def tokens_now(self) -> int:
-        """The tokens of the context: the provider's last count and an estimate of what came after it."""
+        """Return the tokens of the context: the provider's last count and an estimate of what came after it."""
         tokens, characters = self.transcript.last_count
         since = self.transcript.characters - characters
         return tokens + estimate_tokens(max(0, since if tokens else since + self.toolbox.characters))
 
     def warn_of_missing_kind(self, tool: Tool, value: Any) -> None:
-        """Log, once a run, that a result of a tool without a kind says that the task is complete."""
+        """Log, once per run, that a result of a tool without a kind says that the task is complete."""
         if tool.name in self.warned_of or not (field := reports_completion(value)):
             return
         self.warned_of.add(tool.name)
@@ -168,15 +168,15 @@ class Context:
         )
 
     def priced(self, usage: Usage, model: str) -> Usage:
-        """The usage with its cost, if the provider named none and a price is known."""
+        """Return the usage with its cost, computed from a known price if the provider did not report it."""
         return with_cost(usage, self.prices.get(model))
 
     @contextmanager
     def cancellable(self) -> Iterator[RoundScope]:
-        """A new shared cancel scope, which `cancel` ends.
+        """Open a new shared cancel scope, which `cancel` ends.
 
-        A cancellation of the run's own task, for example at the end of the event loop, ends the scope as well. It is
-        held back until the run has its outcome, and raised then.
+        A cancellation of the run's own task, for example at the end of the event loop, also ends the scope. It is held
+        back until the run has its outcome, and then raised.
         """
         scope = self.scope = RoundScope()
         self._cancel_scope()
@@ -196,7 +196,7 @@ class Context:
         self.cancel("shutdown")
 
     def cancel(self, cause: str) -> None:
-        """Cancel everything in flight, for a cause from outside. Only the first call counts."""
+        """Cancel everything in flight for an external cause. Only the first call counts."""
         if self.cancelled is None:
             self.cancelled = Cause("caller", cause)
             self._cancel_scope()
@@ -208,7 +208,7 @@ class Context:
 
 
 class QueuedMessage(Struct, frozen=True):
-    """A message of the user that waits to be delivered."""
+    """Message of the user that waits to be delivered."""
 
     id: str
     text: str
@@ -216,13 +216,13 @@ class QueuedMessage(Struct, frozen=True):
 
 
 def new_message(said: Prompt, id: str | None = None) -> QueuedMessage:
-    """A message, with a new id if none is given. Raises WrongUse for what cannot be one (`user_message.py`)."""
+    """Return a message, with a new id if none is given. Raises WrongUse if `said` is not valid (`user_message.py`)."""
     message = user_message(said, "message")
     return QueuedMessage(id or new_message_id(), message.text, message.images)
 
 
 def deliver_messages(context: Context) -> None:
-    """Add the user's waiting messages to the transcript; not before a step that is recorded already."""
+    """Add the user's waiting messages to the transcript, except before a step that is already recorded."""
     while context.inbox and not context.log.catching_up:
         message = context.inbox.popleft()
         context.log.append(MessageAdded(text=message.text, origin="user", message_id=message.id, images=message.images))

@@ -1,4 +1,4 @@
-"""The dependencies of a run, such as a connection or the user's account: given with the run, or made by a factory.
+"""Dependencies of a run, such as a connection or the user's account: given with the run, or made by a factory.
 
     @asynccontextmanager
     async def deps(ctx: RunContext[None]) -> AsyncIterator[Deps]:
@@ -7,9 +7,9 @@
 
     engine = Engine(provider, tools=[...], deps=deps)
 
-A run that is started without dependencies gets them from the factory, in whichever process it runs: in a worker nobody
-can pass any. A factory is an async function, or an async generator that yields once and cleans up after its `yield`,
-when the run has ended. It is called again when a run is resumed. Dependencies are never recorded.
+A run that is started without dependencies gets them from the factory, in whichever process it runs, because in a worker
+nobody can pass any. A factory is an async function, or an async generator that yields once and cleans up after its
+`yield`, when the run has ended. It is called again when a run is resumed. Dependencies are never recorded.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ DepsFactory = Callable[
     [RunContext[None]],
     AbstractAsyncContextManager[DepsT] | AsyncIterator[DepsT] | Awaitable[DepsT],
 ]
-"""Makes the dependencies of a run. A plain function works, too, but mypy infers nothing from a type that allows one."""
+"""Factory of a run's dependencies. A plain function also works, but mypy infers nothing from a type that allows one."""
 
 
 class DepsFailed(RuntimeError):
-    """The factory failed before the run began, so nothing of the run is recorded."""
+    """Raised when the factory failed before the run began, so that nothing of the run is recorded."""
 
 
 def check_factory(factory: Any) -> None:
@@ -57,7 +57,7 @@ def check_factory(factory: Any) -> None:
 
 @asynccontextmanager
 async def dependencies(factory: Any, given: Any, about: RunContext) -> AsyncIterator[Any]:
-    """Provide the dependencies of a run inside the block: those given, or those that the factory makes.
+    """Provide the dependencies of a run inside the block: the given ones, or those that the factory makes.
 
     Raises DepsFailed if the factory fails. An error after its `yield` is only logged.
     """

@@ -1,4 +1,4 @@
-"""What endstop needs of a durable engine, as protocols: durable steps, and a queue of runs.
+"""Protocols for durable engines: durable steps, and a queue of runs.
 
 A durable step is work whose result outlives the process: it is stored before it is used, and never computed twice. Two
 kinds of work are durable steps: the model's response, and the execution of a tool call. Everything else is computed
@@ -17,7 +17,7 @@ from .decision import Image, Message, WrongUse
 
 
 class StepKey(Struct, frozen=True):
-    """Identifies a durable step. Written as `run/step/call`, which is globally unique."""
+    """Identifier of a durable step. Written as `run/step/call`, which is globally unique."""
 
     session: str
     run: str
@@ -31,63 +31,63 @@ class StepKey(Struct, frozen=True):
 
 
 class RunLost(Exception):
-    """Another process owns this run now. This process must stop working on it and write no more of its events."""
+    """Raised when another process owns this run. This process must stop working on it and write no more events."""
 
 
 class ProviderAway(RunLost):
-    """The provider was away for as long as a run waits for it. The run has no end: its session can be resumed."""
+    """Raised when the provider was away for as long as a run waits. The run has no end: its session can be resumed."""
 
 
 class Ownership(Protocol):
-    """The claim of this process to one run.
+    """Claim of this process to one run.
 
     The store alone decides whether it is valid;
     `docs/decisions/0017-the-store-says-who-owns-a-run-and-each-claim-has-a-token.md` says why. Each claim has a
     fencing token, a number that grows with each claim of the session. The store refuses what is written for a claim
-    that is not the latest one, also if the same process has made both.
+    that is not the latest one, even if the same process made both.
     """
 
     async def check(self) -> None:
-        """Return once this process certainly owns the run. Raises RunLost if it no longer does.
+        """Return once it is certain that this process owns the run. Raises RunLost if it no longer does.
 
-        To be awaited before every side effect, as late as possible. Waits while nobody can tell.
+        Await it before every side effect, as late as possible. It waits while ownership is uncertain.
         """
         ...
 
 
 class ResumeRefused(WrongUse):
-    """The run would go on differently from its record, and `strict_resume` forbids that. Nothing was written."""
+    """Raised when a run would differ from its record and `strict_resume` forbids that. Nothing was written."""
 
 
 class ResultNotStored(Exception):
-    """The work was done, but the durable engine cannot store its result, because it is too large, for example."""
+    """Raised when the durable engine cannot store the result of work that was done, for example for its size."""
 
 
 class Steps(Protocol):
-    """The durable steps of one run, in the process that owns the run."""
+    """Durable steps of one run, in the process that owns the run."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """The stored result of this step; if there is none, the result of `work`, stored before it is returned.
+        """Return the stored result of this step; if there is none, the result of `work`, stored before it is returned.
 
         A result is what JSON can hold: None, bool, int, float, str, lists, and dicts with str keys. It stays stored at
         least until the run's next result is. `work` runs at most once in this process. If it raises or is cancelled,
         nothing is stored and the exception propagates. Several steps may run at the same time.
 
         Raises RunLost, before `work` starts or after it ended, if the engine has given the run to another execution,
-        for which alone it keeps results; ResultNotStored. Who owns the run says its `Ownership`.
+        for which alone it keeps results; ResultNotStored. The run's `Ownership` says who owns it.
         """
         ...
 
 
 class JobAnswer(Struct, frozen=True, kw_only=True):
-    """The answer to an open question, as a job holds it."""
+    """Answer to an open question, as a job holds it."""
 
     call_id: str
     """Id of the call that asked the question."""
     text: str = ""
-    """The answer in words, or the reason of a denial."""
+    """The answer in words, or the reason for a denial."""
     approved: bool | None = None
-    """Whether it approves the call or denies it; None: an answer in words."""
+    """Whether the call is approved (True) or denied (False); None: an answer in words."""
     arguments: dict[str, Any] | None = None
     """With `approved`: the arguments that the call gets instead of the model's."""
     images: tuple[Image, ...] = ()
@@ -95,7 +95,7 @@ class JobAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """A run to start or to resume. Everything else that it needs is in the store."""
+    """A run to start or to resume. Everything else it needs is in the store."""
 
     run_id: str
     session_id: str
@@ -107,7 +107,7 @@ class Job(Struct, frozen=True, kw_only=True):
     images: tuple[Image, ...] = ()
     """Images of the prompt."""
     history: tuple[Message, ...] = ()
-    """With the first run of a session: the messages with which it begins."""
+    """With the first run of a session: the messages that it begins with."""
     answers: tuple[JobAnswer, ...] = ()
     """With `answer`: answers to open questions."""
     call_id: str = ""
@@ -121,11 +121,11 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 Work = Callable[[Job, Steps], Awaitable[None]]
-"""Executes a job and returns once the end of the run is in the store. Raises RunLost."""
+"""Function that executes a job and returns once the end of the run is in the store. Raises RunLost."""
 
 
 class Queue(Protocol):
-    """A queue of runs in a durable engine. Several processes may use it at the same time."""
+    """Queue of runs in a durable engine. Several processes may use it at the same time."""
 
     async def open(self) -> None:
         """Connect, and create the tables or queues that the engine needs.
@@ -139,26 +139,26 @@ class Queue(Protocol):
         ...
 
     async def submit(self, job: Job) -> None:
-        """Queue a run; returns once a crash can no longer lose it.
+        """Queue a run, and return once a crash can no longer lose it.
 
-        A run that is queued or being executed already stays as it is; one that has ended is queued again. Raises
+        A run that is already queued or being executed is left unchanged; one that has ended is queued again. Raises
         ConnectionError if the engine cannot be reached.
         """
         ...
 
     def working(self, process: str, work: Work, *, at_once: int) -> AbstractAsyncContextManager[None]:
-        """While the context is open: claim jobs, and execute up to `at_once` of them at a time in this event loop.
+        """Claim jobs while the context is open, executing up to `at_once` of them at a time in this event loop.
 
-        process: a name of this process that was never used before.
-        After it is left, no more jobs are claimed, and unfinished ones are not awaited: `recover` puts them back into
-        the queue, as for a process that died.
+        process: a name for this process that was never used before.
+        After the context is left, no more jobs are claimed, and unfinished ones are not awaited: `recover` puts them
+        back into the queue, as for a process that died.
         """
         ...
 
     async def recover(self, run_id: str) -> None:
-        """Hand a run whose process died to another process. Does nothing for a run that is not being executed."""
+        """Hand a run whose process died to another process. Does nothing if the run is not being executed."""
         ...
 
     async def drop(self, run_id: str) -> None:
-        """Delete a run and its stored results; a process that executes it gets RunLost."""
+        """Delete a run and its stored results. A process that executes the run gets RunLost."""
         ...

@@ -1,9 +1,9 @@
 """Effects: everything in a run that endstop does not compute itself.
 
-A response of the model, what the function of a tool returned, what a gate, judge or other hook said, whether a shared
-budget had room: each is an effect, done under a key that is unique in its run. The loop does effects through `once`
-and through nothing else. Whether that does the work, finds the result in a record, or asks a durable engine first is
-decided by the object behind it, so the loop knows of none of these.
+A response of the model, the value that a tool's function returned, the answer of a gate, judge or other hook, whether a
+shared budget had room: each is an effect, done under a key that is unique in its run. The loop does effects only
+through `once`. The object behind it decides whether that does the work, finds the result in a record, or asks a durable
+engine first, so the loop knows none of these.
 
 | implementation | does |
 | --- | --- |
@@ -27,34 +27,34 @@ T = TypeVar("T")
 Kind = Literal[
     "response", "call", "room", "gate", "judge", "text_rule", "handler", "compactor", "evaluator", "approval", "system"
 ]
-"""What kind of effect it is. `room`: whether time and a shared budget leave room for one more step."""
+"""Kind of an effect. `room`: whether time and a shared budget leave room for one more step."""
 
 
 class EffectKey(NamedTuple):
-    """Identifies an effect within its run. A hook that is called several times about the same has one key."""
+    """Identifier of an effect within its run. A hook that is called several times about the same thing has one key."""
 
     step: int
-    """Number of the step, from 1; for what happens between two steps, that of the step before."""
+    """Number of the step, from 1; for effects between two steps, that of the earlier one."""
     kind: Kind
     name: str = ""
-    """Qualified name of a hook's function; empty for all else."""
+    """Qualified name of a hook's function; empty for other effects."""
     call_id: str = ""
-    """The tool call that it is, or that it is about; empty if there is none."""
+    """Id of the tool call that the effect is, or is about; empty if there is none."""
 
 
 class Response(NamedTuple):
-    """The result of a response effect."""
+    """Result of a response effect."""
 
     finished: ResponseFinished
     complete: Sequence[str]
-    """Ids of the calls whose arguments are complete, in the order in which they became so."""
+    """Ids of the calls whose arguments are complete, in the order in which they became complete."""
 
 
 class Effects(Protocol):
-    """Does the effects of one run."""
+    """Protocol for doing the effects of one run."""
 
     async def once(self, key: EffectKey, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of this effect: the one that is known already, or that of `work`.
+        """Return the result of this effect: the one that is already known, or that of `work`.
 
         If a key is used several times, the n-th call gets the n-th result. What `work` raises propagates. Raises
         RunLost if another process owns the run now.
@@ -62,65 +62,65 @@ class Effects(Protocol):
         ...
 
     def began(self, key: EffectKey) -> bool:
-        """Whether this step or call had begun in a process that died, so that it may have taken effect."""
+        """Return whether this step or call had begun in a process that died, so that it may have had side effects."""
         ...
 
     def has_result(self, call_id: str) -> bool:
-        """Whether the result of this call is known before `once` is called for it."""
+        """Return whether the result of this call is known before `once` is called for it."""
         ...
 
     def may_start_early(self, call_id: str) -> bool:
-        """Whether this call may start before its response is complete, if it only reads."""
+        """Return whether this call, if it only reads, may start before its response is complete."""
         ...
 
     def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
-        """The fingerprint of this result of a call, by which repetition is found."""
+        """Return the fingerprint of this result of a call, which is used to detect repetition."""
         ...
 
     def judgement(self, step: int, results: Sequence[ToolCallResult]) -> StepJudgement | None:
-        """Return the recorded judgement of this step with these results; None if the step has to be judged now."""
+        """Return the recorded judgement of this step with these results; None if the step must be judged now."""
         ...
 
     def settled(self, step: int) -> Sequence[Event] | None:
-        """The events with which a loop that is not ours settled the calls of this step; None if they are to be run."""
+        """Return the events with which another program's loop settled this step's calls; None if they are to be run."""
         ...
 
     def has_decision(self, steps: int) -> bool:
-        """Whether the record of a loop that is not ours holds another decision after this many steps."""
+        """Return whether the record of another program's loop holds another decision after this many steps."""
         ...
 
 
 class Live:
-    """Does every effect."""
+    """Effects that are always done, never looked up."""
 
     async def once(self, key: EffectKey, work: Callable[[], Awaitable[T]]) -> T:
-        """Always the result of `work`."""
+        """Return the result of `work`."""
         return await work()
 
     def began(self, key: EffectKey) -> bool:
-        """Always False."""
+        """Return False."""
         return False
 
     def has_result(self, call_id: str) -> bool:
-        """Always False."""
+        """Return False."""
         return False
 
     def may_start_early(self, call_id: str) -> bool:
-        """Always True."""
+        """Return True."""
         return True
 
     def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
-        """Computed from the call and its result."""
+        """Compute the fingerprint from the call and its result."""
         return fingerprint(call, content, images)
 
     def judgement(self, step: int, results: Sequence[ToolCallResult]) -> StepJudgement | None:
-        """Always None."""
+        """Return None."""
         return None
 
     def settled(self, step: int) -> Sequence[Event] | None:
-        """Always None."""
+        """Return None."""
         return None
 
     def has_decision(self, steps: int) -> bool:
-        """Always False."""
+        """Return False."""
         return False

@@ -1,4 +1,4 @@
-"""`Engine`: made once from a provider, tools and a policy, it makes any number of sessions and runs."""
+"""`Engine`: made once from a provider, tools and a policy, it creates any number of sessions and runs."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ if TYPE_CHECKING:
 
 
 class Engine(Generic[DepsT, OutputT]):
-    """Runs agents. Safe for many runs at once in one event loop.
+    """Agent loop with a provider, tools and a policy. Safe for many runs at once in one event loop.
 
-    provider: where responses come from.
-    tools: what the model may call. `presets` are added to them, except completion tools if `tools` has one.
+    provider: the source of responses.
+    tools: the tools that the model may call. `presets` are added to them, except completion tools if `tools` has one.
     policy: when a run goes on, pauses and stops; a `Policy`, or the name of a shipped one (`POLICIES`).
     output: the type of `Outcome.output`: a pydantic model, a dataclass, a TypedDict, a msgspec Struct, or a list or a
-        union of such. A completion tool with its schema then takes the place of the preset ones, and no text ends a
-        run; see `tools/output.py`. None or `str`: the output is the answer's text.
-    deps: a function of a run's `RunContext` that makes what its tools and hooks need, for runs that are given nothing
-        with `run(..., deps=...)`; see `dependencies.py`.
-    system: the system prompt, or a function of the run that is asked for it before each step; None for the general
-        one, "" for none.
-    prices: what models cost, where the provider does not say; None for list prices, see `providers/prices.py`.
-    budget: what its runs may use together with those of other engines; see `budget.py`.
-    hooks: functions of yours that influence a run: gates, a judge, an evaluator, rules.
-    model_options: what each request says beside its messages: tool choice, temperature and the like.
-    record_options: redaction, and what is stored in files beside a record.
-    observers: what follows or surrounds a run: subscribers, middleware such as tracing.
+        union of these. A completion tool with its schema then replaces the preset ones, and no text ends a run; see
+        `tools/output.py`. None or `str`: the output is the answer's text.
+    deps: a function that takes a run's `RunContext` and makes what its tools and hooks need, for runs that are given
+        nothing with `run(..., deps=...)`; see `dependencies.py`.
+    system: the system prompt, or a function of the run that returns it before each step; None for the general one,
+        "" for none.
+    prices: prices of models, used if the provider reports no cost; None for list prices, see `providers/prices.py`.
+    budget: a limit on the usage of all its runs, which other engines may share; see `budget.py`.
+    hooks: your functions that influence a run: gates, a judge, an evaluator, rules.
+    model_options: settings of each request: tool choice, temperature and others.
+    record_options: redaction, and which data is stored in files next to a record.
+    observers: subscribers that follow a run, and middleware that surrounds it, such as tracing.
     runtime: clock and executor of tools, for tests and replays.
 
-    The fields of the groups are in `config.py`. Raises WrongUse if two tools have one name, the policy cannot work
-    with what is offered, the output has no schema, or a limit on cost could never be measured. As an async context
-    manager it keeps the provider's connections open between runs.
+    The fields of the groups are in `option_groups.py` and `config.py`. Raises WrongUse if two tools have the same name,
+    the policy cannot work with the given tools and hooks, the output has no schema, or a limit on cost could never be
+    measured. As an async context manager it keeps the provider's connections open between runs.
     """
 
     def __init__(
@@ -126,12 +126,12 @@ class Engine(Generic[DepsT, OutputT]):
     ) -> Session[DepsT, OutputT]:
         """Return a new conversation.
 
-        history: messages before its first prompt: `session.messages()` of another one, or messages in OpenAI's or
-            Anthropic's form; see `message_history.py`. Raises WrongUse if the conversation cannot go on from them.
-        record: a file to write its events to, in JSON Lines, which is appended to; or a `Journal` (`journal.py`).
-        drain: after a response was cut, read the rest of it, and pay for it: the outcome and the record then say what
-            the cut would have saved.
-        owner, metadata: owner of the conversation, and other data about it. Your functions get both with `RunContext`.
+        history: messages before its first prompt: `session.messages()` of another session, or messages in OpenAI's or
+            Anthropic's form; see `message_history.py`. Raises WrongUse if the conversation cannot continue from them.
+        record: a file that its events are appended to, as JSON Lines; or a `Journal` (`journal.py`).
+        drain: after a response was cut, read (and pay for) the rest of it: the outcome and the record then say what the
+            cut would have saved.
+        owner, metadata: owner of the conversation, and other data about it. Your functions get both in `RunContext`.
         """
         if busy not in ("refuse", "queue"):
             raise WrongUse(f"busy is {busy!r}{did_you_mean(str(busy), ('refuse', 'queue'))}")
@@ -159,7 +159,7 @@ class Engine(Generic[DepsT, OutputT]):
         record: str | os.PathLike[str] | None = None,
         drain: bool = False,
     ) -> Run[OutputT]:
-        """Return a run in a session of its own. Enter it with `async with` and read its events.
+        """Return a run in a new session. Enter it with `async with` and read its events.
 
         prompt: a text, or texts and images, as in `["What is this?", Image(url=...)]`.
         deps: the dependencies of this run: tools and hooks get them as `RunContext.deps`. They are never recorded.
@@ -176,7 +176,7 @@ class Engine(Generic[DepsT, OutputT]):
         record: str | os.PathLike[str] | None = None,
         drain: bool = False,
     ) -> Outcome[OutputT]:
-        """Run to the outcome, see `start`. If the caller is cancelled, so is the run."""
+        """Start a run as `start` does and wait for its outcome. If the caller is cancelled, so is the run."""
         async with self.start(prompt, deps=deps, history=history, record=record, drain=drain) as run:
             return await run.wait()
 
@@ -190,13 +190,13 @@ class Engine(Generic[DepsT, OutputT]):
         keep: bool = True,
         drain: bool | float = False,
     ) -> Fleet[OutputT]:
-        """Many runs, `limit` at once. Enter it with `async with` and read its results as they finish.
+        """Return a fleet of runs, `limit` at once. Enter it with `async with` and read its results as they finish.
 
-        providers: they take turns; the engine's own if left out. A task may bring one of its own.
-        record: a folder; each run gets a record in it under a name of its own.
+        providers: take turns; by default the engine's provider. A task may have a separate one.
+        record: a folder in which each run gets a record under a unique name.
         keep: keep all outcomes in memory, for `Fleet.outcomes`; False keeps only results that are not read yet.
         drain: read, and pay for, the rest of responses that were cut, so that the summary says what cuts save. A
-            number from 0 to 1 does so for that share of the tasks; what the others saved is estimated from these.
+            number from 0 to 1 does so for that share of the tasks; what the others saved is estimated from those.
         """
         from .batch import fleet_of
 
@@ -214,7 +214,7 @@ class Engine(Generic[DepsT, OutputT]):
         """Run this prompt with each provider at once; the first good completion wins and ends the others.
 
         compare: let all of them run to their end.
-        record: a folder for a record of each.
+        record: a folder for the records, one for each run.
         """
         from .race import racing
 
@@ -232,14 +232,14 @@ class Engine(Generic[DepsT, OutputT]):
     ) -> Tool:
         """Return a tool for another engine. Each call of it is a run of this engine; the run's answer is the result.
 
-        The usage of such a run counts in the calling run too, and the run is cancelled when the calling run ends.
-        Several calls of one response run at the same time. docs/guides/subagents.md has the rest.
+        The usage of such a run also counts in the calling run, and the run is cancelled when the calling run ends.
+        Several calls of one response run at the same time. docs/guides/subagents.md has the details.
 
-        name, description: what the model of the other engine reads about the tool.
+        name, description: what the other engine's model reads about the tool.
         prompt: a function that makes the prompt from the arguments, which its signature declares. By default the
             one argument is `prompt`, a text.
-        reads: whether the runs change nothing, so that one may start while the response still streams, and run again.
-        timeout: seconds for one call; None for no other limits than those of both policies.
+        reads: whether the runs only read, so that one may start while the response still streams, and be run again.
+        timeout: seconds for one call; None for no limit except those of both policies.
         approval: whether a call needs the user's approval before it runs, as with `@tool`.
         """
         return SubagentTool(
@@ -253,15 +253,15 @@ class Engine(Generic[DepsT, OutputT]):
         )
 
     def with_provider(self, provider: Provider, *, evaluate: Evaluator | None = None) -> Engine[DepsT, OutputT]:
-        """An engine like this one with another provider, and another evaluator if one is given."""
+        """Return an engine like this one with another provider, and another evaluator if one is given."""
         return self._with(self.config.with_provider(provider, evaluate))
 
     def with_middleware(self, *middleware: Middleware) -> Engine[DepsT, OutputT]:
-        """An engine like this one whose runs also enter this middleware, after (inside) the engine's own."""
+        """Return an engine like this one whose runs also enter this middleware, after (inside) the engine's own."""
         return self._with(self.config.with_middleware(*middleware))
 
     def connected(self) -> AbstractAsyncContextManager[None]:
-        """A context manager that keeps the provider's connections open."""
+        """Return a context manager that keeps the provider's connections open."""
         return connected(self.config.provider)
 
     def _with(self, config: RunConfig) -> Engine[DepsT, OutputT]:

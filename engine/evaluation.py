@@ -1,11 +1,11 @@
-"""Evaluates the work of a finished run: whether it was good, independently of how the run ended.
+"""Evaluation of a finished run: whether the work was good, independently of how the run ended.
 
 Completed and exhausted runs are evaluated, so a run that hit a limit can still pass. The verdict is separate from the
 status. If an evaluator raises, hangs or returns something invalid, the verdict is `not_run`, with the reason.
 
 A command gets `--res_log_file`, `--agent_workspace`, `--groundtruth_workspace` and `--launch_time` (those that are
-known), and passes with exit code 0. A plain one gets no arguments and goes through the shell. Both find the same four
-in their environment, as `ENDSTOP_RES_LOG_FILE` and so on.
+known), and passes with exit code 0. A plain command gets no arguments and goes through the shell. Both find the same
+four values in their environment, as `ENDSTOP_RES_LOG_FILE` and so on.
 """
 
 from __future__ import annotations
@@ -21,49 +21,49 @@ from .hooks import run_command
 from .tools.run_context import DepsT, RunContext
 
 EVALUATED_STATUSES: frozenset[Status] = frozenset({"completed", "exhausted"})
-"""The statuses of runs whose work is evaluated. One that ended on a question in its text is evaluated, too."""
+"""Statuses of runs whose work is evaluated. A run that ended on a question in its text is also evaluated."""
 VARIABLES = {
     name: f"ENDSTOP_{name.upper()}"
     for name in ("res_log_file", "agent_workspace", "groundtruth_workspace", "launch_time")
 }
-"""What a command finds in its environment: the record, the two folders, and when the run began (ISO 8601). What is not
-known is not set."""
+"""Environment variables of a command: the record, the two folders, and when the run began (ISO 8601). Unknown values
+are not set."""
 MAX_OUTPUT_CHARACTERS = 20_000
-"""Characters of a command's output that are kept, from its end."""
+"""Most characters of a command's output that are kept, from its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationInput(Generic[DepsT]):
-    """What an evaluator is called with."""
+    """Argument of an evaluator."""
 
     outcome: Outcome
     record: str | None
     """Path of the record so far, if one is kept."""
     started_at: str
-    """When the run began, ISO 8601."""
+    """Start of the run, ISO 8601."""
     context: RunContext[DepsT] = field(default_factory=RunContext)
     """Ids and dependencies of the run, and the owner and metadata of its session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What an evaluator returns."""
+    """Answer of an evaluator."""
 
     passed: bool
     details: dict[str, Any] = field(default_factory=dict)
 
 
 EvaluatorAnswer = Evaluation | bool | Mapping[str, Any]
-"""A mapping says the verdict with `pass` (or `passed`): True, False, or None if the work could not be judged. What else
-it holds is kept as the details."""
+"""Answer of an evaluator. A mapping has the verdict in `pass` (or `passed`): True, False, or None if the work could not
+be judged. Its other members are kept as the details."""
 Evaluator = Callable[[EvaluationInput], Awaitable[EvaluatorAnswer] | EvaluatorAnswer]
 
 
 class CommandEvaluator:
     """An evaluator that runs a command, as benchmarks of agents do.
 
-    The command sees our whole environment, including keys, because an evaluator may ask a model. If it executes what
-    the model wrote, it should not pass the keys on.
+    The command gets this process's whole environment, including keys, because an evaluator may ask a model. If it
+    executes what the model wrote, it should not pass the keys on.
 
     workspace: the folder that the agent worked in. reference: a folder with the expected result.
     """
@@ -73,13 +73,13 @@ class CommandEvaluator:
     ) -> None:
         self.command = command
         self.plain = plain
-        """Whether it is a line for the shell that gets no arguments: `grep -q 80 "$ENDSTOP_AGENT_WORKSPACE/a.ini"`."""
+        """Whether the command is a shell line without arguments: `grep -q 80 "$ENDSTOP_AGENT_WORKSPACE/a.ini"`."""
         self.workspace = workspace
         self.reference = reference
         self.__qualname__ = f"CommandEvaluator({command!r})"
 
     async def __call__(self, evaluated: EvaluationInput) -> Evaluation:
-        """Run the command; it passes with exit code 0."""
+        """Run the command; exit code 0 passes."""
         given = {
             "res_log_file": evaluated.record,
             "agent_workspace": self.workspace,

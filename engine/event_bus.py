@@ -1,8 +1,8 @@
-"""The event bus of a run: any number of readers, and publishing never waits for them.
+"""The event bus of a run, with any number of readers. Publishing never waits for them.
 
-All readers share one ring buffer of the latest events, and a reader is only a sequence number. So a stalled reader
-costs nothing, and one that fell behind the ring gets a `Lagged` marker and continues with the oldest event left. A
-reader may start at any number. The terminal event is the last of a run, so nothing can push it out of the ring.
+All readers share one ring buffer of the latest events, and a reader is only a sequence number. A stalled reader
+therefore costs nothing, and one that fell behind the ring gets a `Lagged` marker and continues with the oldest event
+left. A reader may start at any number. The terminal event is the last of a run, so nothing can push it out of the ring.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .decision import Event
 from .decision.events import RunFinished
 
 DEFAULT_CAPACITY = 4096
-"""Events that a bus keeps by default."""
+"""Default number of events that a bus keeps."""
 
 
 class Lagged(Struct, frozen=True):
-    """Takes the place of events that a reader missed because it was too slow or started too late."""
+    """Marker in place of events that a reader missed because it was too slow or started too late."""
 
     missed: int
     """Number of missing events."""
@@ -29,7 +29,7 @@ class Lagged(Struct, frozen=True):
 
 
 class Bus:
-    """The events of one run. keep: how many of the latest stay readable, at least 1."""
+    """Events of one run. keep: how many of the latest stay readable, 1 or more."""
 
     def __init__(self, keep: int = DEFAULT_CAPACITY) -> None:
         self._ring: list[Event] = []
@@ -39,10 +39,10 @@ class Bus:
         """Sequence number of the latest event."""
         self._first = 1
         self.closed = False
-        """True once the terminal event was published, or none will come."""
+        """True once the terminal event was published, or if none will come."""
 
     def start_at(self, seq: int) -> None:
-        """Continue a run whose events up to `seq` were published before, on another bus."""
+        """Continue a run whose events up to `seq` were published on another bus."""
         self.last, self._first = seq, seq + 1
 
     def publish(self, event: Event) -> None:
@@ -69,7 +69,7 @@ class Bus:
                 future.set_result(None)
 
     async def read(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
-        """The events after sequence number `after`, up to the terminal one."""
+        """Yield the events after sequence number `after`, up to the terminal one."""
         read, ring, keep, first = after, self._ring, self._keep, self._first
         while True:
             waiting = self.last - read

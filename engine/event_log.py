@@ -1,6 +1,6 @@
-"""The event log of one run: `Log` numbers an event, dates it, folds it into the facts and hands it on.
+"""The event log of one run: `Log` numbers an event, dates it, folds it into the facts and passes it on.
 
-It also judges what each step brought, and writes that into its STEP_FINISHED.
+It also judges the progress of each step and writes that into the step's STEP_FINISHED.
 
 Nothing else changes a run.
 """
@@ -32,40 +32,40 @@ from .providers.surrogate_pairs import with_whole_characters
 WITHIN_STEP: frozenset[type] = frozenset(
     {StepStarted, AttemptStarted, ResponseFinished, ToolExecutionStarted, StepFinished}
 )
-"""Events of each step that hold no words of users, hooks and tools; a provider's parser sees to the characters of its
-own words."""
+"""Events of each step that hold no words of users, hooks and tools. A provider's parser takes care of the characters of
+its own words."""
 E = TypeVar("E", bound=Event)
 
 
 class Past(Protocol):
-    """Events that the record of a run holds already, and that the run is about to append once more."""
+    """Events that the record of a run already holds, and that the run is about to append again."""
 
     def take(self, event: Event) -> Sequence[Event]:
-        """The recorded form of this event, after other events that come with it; empty if it is a new event."""
+        """Return the recorded form of this event, after other events that belong to it; empty if it is a new event."""
         ...
 
     def end(self, new: Event | str) -> tuple[Sequence[Event], Sequence[Event]]:
-        """The recorded events, and the new ones, that come before this new event, or before an effect (its name).
+        """Return the recorded events, and the new ones, that precede this new event or effect (its name).
 
-        Raises ResumeRefused if the run would differ from its record, and may not.
+        Raises ResumeRefused if the run would differ from its record although it must not.
         """
         ...
 
     @property
     def passed(self) -> bool:
-        """Whether the run has gone beyond its record, although single events may still be recorded already."""
+        """Whether the run has gone beyond its record. Single events may still be recorded already."""
         ...
 
     @property
     def ended(self) -> bool:
-        """Whether nothing that follows can be recorded already."""
+        """Whether no later event can be recorded already."""
         ...
 
 
 class Log:
-    """The append-only log of a run. `sinks` (record, bus) get every event in order and must not wait.
+    """Append-only log of a run. `sinks` (record, bus) get every event in order and must not wait.
 
-    `transcript` gets each event before them, except stream parts (deltas), which are by far the most events.
+    `transcript` gets each event before them, except stream parts (deltas), by far the most frequent events.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Log:
     ) -> None:
         self.facts = Facts()
         self.finished = False
-        """True once the terminal event is in, or another process has the run: nothing may follow."""
+        """True once the terminal event is in the log, or another process has the run: nothing may follow."""
         self._closed_by: Exception | None = None
         self._past: Past | None = None
         self._seq = 0
@@ -91,10 +91,10 @@ class Log:
         return self.facts.t / 1000 if self.catching_up else self._now() - self._began
 
     def continue_from(self, facts: Facts, history: StepHistory, past: Past | None, last: Event) -> None:
-        """Continue a run from these facts, although its record goes on until event `last`, with `past`.
+        """Continue a run from these facts although its record goes on until event `last`, with `past`.
 
-        history: what is remembered of the steps up to there. An event that the record holds changes the facts again,
-        but is not handed to the sinks. Without `past` these are the facts after `last`.
+        history: the history of the steps up to there. An event that the record holds changes the facts again, but is
+        not passed to the sinks. Without `past` these are the facts after `last`.
         """
         self.facts, self._past, self._seq = facts, past, last.seq
         self._began = self._now() - last.t / 1000
@@ -102,18 +102,18 @@ class Log:
 
     @property
     def has_past(self) -> bool:
-        """Whether events that are appended may be recorded already."""
+        """Whether appended events may be recorded already."""
         return self._past is not None
 
     @property
     def catching_up(self) -> bool:
-        """Whether the run repeats what a process that died has recorded, and has done nothing new yet."""
+        """Whether the run repeats what a process that died has recorded, and has not yet done anything new."""
         return self._past is not None and not self._past.passed
 
     def end_past(self, new: Event | str) -> None:
-        """Go beyond the record, if there is one, with this event or with an effect that is about to be done (its name).
+        """Go beyond the record, if there is one, with this event or with an effect about to be done (its name).
 
-        Raises ResumeRefused if the run would differ from its record, and may not.
+        Raises ResumeRefused if the run would differ from its record although it must not.
         """
         past = self._past
         if past is None:
@@ -134,12 +134,12 @@ class Log:
             self.on_caught_up()
 
     def add_sink(self, sink: Callable[[Event], None]) -> None:
-        """Hand every later event to this sink, too. It must neither wait nor raise."""
+        """Add a sink that gets every later event. It must neither wait nor raise."""
         self._sinks = (*self._sinks, sink)
 
     @contextmanager
     def captured(self, kinds: Collection[type]) -> Iterator[list[Event]]:
-        """Yield a list, to which all events of these types are added that are appended inside the block."""
+        """Yield a list that collects all events of these types appended inside the block."""
         events: list[Event] = []
 
         def capture(event: Event) -> None:
@@ -153,13 +153,13 @@ class Log:
             self._sinks = tuple(sink for sink in self._sinks if sink is not capture)
 
     def close(self, reason: RunLost | ResumeRefused) -> None:
-        """Refuse every later event, and raise this instead: another process writes this run, or it may not go on."""
+        """Refuse every later event by raising `reason`: another process writes this run, or it may not continue."""
         self._closed_by, self.finished = reason, True
 
     def append(self, event: E) -> E:
-        """Append an event; returns it with its number and time, as it is recorded.
+        """Append an event and return it with its number and time, as it is recorded.
 
-        Raises RunLost once another process has the run, and ResumeRefused; see `end_past`.
+        Raises RunLost once another process has the run, and ResumeRefused (see `end_past`).
         """
         if self._past is not None or self.finished:
             recorded = self._take_recorded(event)
@@ -175,7 +175,7 @@ class Log:
         return stamped
 
     def _take_recorded(self, event: E) -> E | None:
-        """The event as the record of the run holds it already; None if it is a new one."""
+        """Return the event as the record of the run already holds it; None if it is a new one."""
         if self.finished:
             if self._closed_by is not None:
                 raise self._closed_by
@@ -188,7 +188,7 @@ class Log:
         return None
 
     def _apply(self, event: E) -> E:
-        """Fold an event, and return it. The end of a step is returned with the judgement of that step."""
+        """Fold an event and return it. The end of a step is returned with the judgement of that step."""
         if type(event) in JUDGED_EVENTS:
             event = self._judge.feed(self.facts, event)
         self.facts = fold(self.facts, event)

@@ -1,8 +1,8 @@
-"""Fork: a new session that goes on from a decision of a recorded run, with other settings, prompt or tool results.
+"""Forks: a new session that continues from a decision of a recorded run with other settings, prompt or tool results.
 
 A fork's record is complete in itself. It begins with copies: the earlier runs of the session, and the events of the
-forked run up to the decision, which is then made anew by the fork's policy. `RunStarted.origin` says of each run where
-it was copied from, and up to where; whoever counts tokens, cost or steps over many records counts the copies as the
+forked run up to the decision, which the fork's policy then makes again. `RunStarted.origin` says where each run was
+copied from, and up to which event; code that counts tokens, cost or steps over many records counts the copies as the
 origin's (`SummaryBuilder`).
 
 Everything here is computed from a record. `Session.fork` makes the session.
@@ -28,13 +28,13 @@ from .tools.results import fingerprint, truncate
 from .validation import check_recorded_functions, check_recorded_tools, preview
 
 EDITABLE = ("ok", "error", "unknown")
-"""Statuses of results that came from a tool, and so may be replaced."""
+"""Statuses of results that came from a tool and may therefore be replaced."""
 COMPARED = ("model", "policy", "system", "prompt", "tools", "tool_choice", "settings")
-"""Fields of RUN_STARTED of which `Origin.changed` names those that differ."""
+"""Fields of RUN_STARTED that are compared; `Origin.changed` names those that differ."""
 
 
 class HasConfig(Protocol):
-    """An engine."""
+    """Protocol of an engine."""
 
     @property
     def config(self) -> RunConfig:
@@ -44,7 +44,7 @@ class HasConfig(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """A decision of a recorded run, at which a fork may begin."""
+    """Decision of a recorded run at which a fork may begin."""
 
     record: SessionRecord
     number: int
@@ -63,9 +63,9 @@ class ForkPoint:
 
     @classmethod
     def find(cls, record: SessionRecord, at: int, run: int | str | None = None) -> ForkPoint:
-        """The point before decision `at` of a run, by its number (from 1) or its id; by default of the last run.
+        """Return the point before decision `at` of a run, given by its number (from 1) or id; by default the last run.
 
-        Raises WrongUse if there is no such run or decision, or if what comes before it is redacted or has a gap.
+        Raises WrongUse if there is no such run or decision, or if events before it are redacted or missing.
         """
         if not isinstance(at, int):
             raise WrongUse(f"at is {preview(at)}: write the number (`seq`) of a decision")
@@ -86,7 +86,7 @@ class ForkPoint:
         prompt: UserMessage | None,
         results: Mapping[str, str],
     ) -> list[RecordedRun]:
-        """The runs with which the record of a fork begins; the last one ends before the decision.
+        """Return the runs with which the record of a fork begins; the last one ends before the decision.
 
         Raises WrongUse if the engine lacks a tool or a hook of the run, or a prompt or a result cannot be replaced.
         """
@@ -118,7 +118,7 @@ class ForkPoint:
 
 
 def read_origin(source: SessionRecord | RecordTarget, session_id: str) -> SessionRecord:
-    """The record of a session that is to be forked. Raises WrongUse if it has none that can be read."""
+    """Return the record of a session that is to be forked. Raises WrongUse if it has none that can be read."""
     if isinstance(source, SessionRecord):
         return source
     if isinstance(source, str | os.PathLike):
@@ -129,13 +129,13 @@ def read_origin(source: SessionRecord | RecordTarget, session_id: str) -> Sessio
 
 
 def check_new_record(record: RecordTarget) -> None:
-    """A fork is a session of its own, so its record must not exist yet. Raises WrongUse."""
+    """Raise WrongUse if the record of a fork exists already: a fork is a new session."""
     if isinstance(record, str | os.PathLike) and os.path.exists(record):
         raise WrongUse(f"{os.fspath(record)} exists already: a fork is a new session, so name a new file")
 
 
 def describe_origin(origin: ev.Origin) -> str:
-    """Where a fork comes from and what is different in it, for people."""
+    """Describe, for people, where a fork comes from and what is different in it."""
     words = f"forked from {origin.session_id} at decision {origin.at}"
     parts = [f"another {name.replace('_', ' ')}" for name in origin.changed if name != "tools"]
     parts += ["other tools"] if "tools" in origin.changed else []
@@ -159,7 +159,7 @@ def _copied(
     run_id: str = "",
     changed: tuple[str, ...] = (),
 ) -> list[Event]:
-    """The events of a run as its copy has them. `run_id`: the run's id in the origin, if the copy has another one."""
+    """Return the events of a run as its copy has them. run_id: the run's id in the origin, if the copy's differs."""
     first = events[0]
     assert isinstance(first, ev.RunStarted)
     answered = {event.call_id for event in events if isinstance(event, ev.ToolCallResult)}
@@ -207,7 +207,7 @@ def _run_number(record: SessionRecord, run: int | str | None) -> int:
 
 
 def _decisions_of(run: RecordedRun) -> list[ev.DecisionMade]:
-    """The decisions of a run. An import ends a run with one that no policy made."""
+    """Return the decisions of a run. An import ends a run with one that no policy made."""
     return (
         []
         if ev.is_imported(run.started.engine)
@@ -234,7 +234,7 @@ def _check_decision(record: SessionRecord, number: int, at: int) -> None:
 
 
 def _nearest(seqs: Sequence[int], at: int) -> str:
-    """The decisions before and after this event, as the end of a sentence."""
+    """Name the decisions before and after this event, as the end of a sentence."""
     before = max((seq for seq in seqs if seq < at), default=None)
     after = min((seq for seq in seqs if seq > at), default=None)
     parts = [
@@ -245,7 +245,7 @@ def _nearest(seqs: Sequence[int], at: int) -> str:
 
 
 def _elsewhere(record: SessionRecord, number: int, at: int) -> str:
-    """In which other runs this event is a decision, as the end of a sentence."""
+    """Name the other runs in which this event is a decision, as the end of a sentence."""
     others = [
         f"run {other + 1}"
         for other, run in enumerate(record.runs)

@@ -1,11 +1,11 @@
-"""Enforces the hard limits on time, tokens and cost within a step.
+"""The hard limits on time, tokens and cost within a step.
 
 Between steps the guards check the limits (`decision/guards.py`). Within a step a deadline enforces time, and counting
 the streamed output enforces tokens and cost. The first limit that is used up is logged as an event (`LimitReached`):
 `decide` needs to know nothing else. Input tokens are spent when a request is sent, so cutting a response could not save
 any; they are checked between requests.
 
-A limit whose guard the policy leaves out is not enforced here, either.
+A limit whose guard the policy leaves out is not enforced here either.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .providers.clock import Clock
 RESPONSE_TOKENS = "response_tokens"
 """`ResponseFinished.cut_for` of a response that exceeds the policy's limit on one response. The run may continue."""
 BYTES_PER_TOKEN = 4
-"""Bytes of output that count as one token until the provider reports its own count."""
+"""Bytes of output that count as one token until the provider reports a count."""
 CLOSING = "closing"
 """`ResponseFinished.cut_for` of a response that exceeds the deadline of the closing step."""
 BUDGET_CHECK_BYTES = 64
@@ -47,7 +47,7 @@ BUDGET_CHECK_BYTES = 64
 
 
 class NoDeadline:
-    """Takes the place of a cancel scope where nothing limits the time: a scope that never times out costs as much."""
+    """Stand-in for a cancel scope if time is not limited: a scope that never times out costs as much as a real one."""
 
     cancel_called = cancelled_caught = False
 
@@ -62,7 +62,7 @@ NO_DEADLINE = NoDeadline()
 
 
 class HardLimits:
-    """The hard limits of one run: computes what is left of them, and logs when one is used up."""
+    """Hard limits of one run: computes what is left of them, and logs when one is used up."""
 
     def __init__(self, log: Log, policy: Policy, clock: Clock) -> None:
         self._log = log
@@ -71,7 +71,7 @@ class HardLimits:
         self._held = tuple(name for name, reason in STOP_REASONS.items() if reason in policy.guards)
         each = (policy.limits, policy.session_limits)
         self._set = frozenset(name for name in self._held if any(getattr(limits, name) is not None for limits in each))
-        """Those of the enforced limits that the policy sets: most runs limit neither time nor output."""
+        """The enforced limits that the policy sets: most runs limit neither time nor output."""
 
     @property
     def reached(self) -> bool:
@@ -79,9 +79,9 @@ class HardLimits:
         return self._log.facts.limit_reached is not None
 
     def seconds_left(self) -> float | None:
-        """Seconds until the first time limit is used up; None if there is none."""
+        """Return the seconds until the first time limit is used up; None if there is none."""
         if "seconds" not in self._set and self._log.facts.refused is None:
-            return None  # asked several times a step, and most runs have no limit on time
+            return None  # called several times per step, and most runs have no limit on time
         left = [one.use.allowed - one.use.used for one in self._hard("seconds")]
         return min(left) + self._log.facts.t / 1000 - self._log.elapsed if left else None
 
@@ -92,7 +92,7 @@ class HardLimits:
         return left is not None and left <= 0
 
     def deadline(self) -> anyio.CancelScope | NoDeadline:
-        """Cancel the block when the time is used up; in the closing step, at that step's own deadline."""
+        """Return a scope that cancels the block when the time is up; in the closing step, at that step's deadline."""
         closing = self._log.facts.closing
         seconds = self._policy.deadlines.closing if closing else self.seconds_left()
         return NO_DEADLINE if seconds is None else self._clock.deadline(seconds)
@@ -108,13 +108,13 @@ class HardLimits:
         return "seconds"
 
     def time_up(self, step: int, attempt: str = "") -> LimitReached:
-        """The event that says that the time is used up. Raises ValueError if the run has no limit on time."""
+        """Return the event that says that the time is used up. Raises ValueError if the run has no limit on time."""
         spent = min(self._hard("seconds"), key=lambda one: one.use.allowed - one.use.used)
         used = spent.use.used - self._log.facts.t / 1000 + self._log.elapsed
         return _limit_reached(spent, step, attempt, round(used, 3), estimated=False)
 
     def used_up(self, step: int) -> str:
-        """Before another attempt of this step: log a used-up limit on tokens or cost and return its name, or ""."""
+        """Before another attempt of this step, log a used-up limit on tokens or cost and return its name, or ""."""
         if self._log.facts.closing:
             return ""
         spent = next((one for one in self._hard("input_tokens", "output_tokens", "cost_usd") if one.reached), None)
@@ -130,23 +130,23 @@ class HardLimits:
             self._log.append(reached)
 
     def end_step(self, step: int) -> None:
-        """Called before a step ends. The clock and the meter have logged every limit by then, so nothing is left."""
+        """Do nothing: before a step ends, the clock and the meter have already logged every limit."""
 
     def cut_without_end(self, step: int) -> str:
-        """Why a stream that ended without a finish reason was cut off here; "" if it was not, so it broke off."""
+        """Return why a stream without a finish reason was cut off here; "" if it was not cut, so it broke off."""
         return ""
 
     def repetition_detector(self) -> RepetitionDetector | None:
-        """Detects repetition in one attempt at a response; None if the policy does not ask for it."""
+        """Return a repetition detector for one attempt at a response; None if the policy does not ask for it."""
         settings = self._policy.degeneration
         return RepetitionDetector(settings) if settings.watches else None
 
     def meter(
         self, step: int, input_tokens: int, priced: Callable[[Usage, str], Usage], share: BudgetShare | None
     ) -> ResponseMeter:
-        """Meter of a response that is about to be requested.
+        """Return a meter of a response that is about to be requested.
 
-        priced: adds what this usage of this model costs. share: the run's part in a budget that it shares with others.
+        priced: adds the cost of a usage of a model. share: the run's share of a budget that other runs use too.
         """
         closing = self._log.facts.closing
         most = self._policy.closing_tokens if closing else self._policy.response_tokens
@@ -155,16 +155,16 @@ class HardLimits:
         )
 
     def milliseconds_due(self) -> float:
-        """When the time is used up, in milliseconds since the run began; infinite without a limit, or while closing."""
+        """Return the milliseconds from the start of the run to the time limit; infinite without one or when closing."""
         left = None if self._log.facts.closing else self.seconds_left()
         return inf if left is None else (self._log.elapsed + left) * 1000
 
     def response_limits(self) -> tuple[LimitStatus, ...]:
-        """The limits that a streaming response can use up, with their current usage; none in the closing step."""
+        """Return the limits that a streaming response can use up, with their current usage; none when closing."""
         return () if self._log.facts.closing else tuple(self._hard("output_tokens", "cost_usd"))
 
     def _hard(self, *names: str) -> Iterable[LimitStatus]:
-        """Those of these limits that are set and enforced, with how much of them is used; no soft ones."""
+        """Return the hard limits that are set and enforced, with their usage. Soft limits are left out."""
         if self._set.isdisjoint(names) and self._log.facts.refused is None:
             return ()
         held = tuple(name for name in names if name in self._held)
@@ -172,7 +172,7 @@ class HardLimits:
 
 
 class ResponseMeter:
-    """Counts the output of one attempt at a response and says when to cut it.
+    """Counter of the output of one attempt at a response, which says when to cut it.
 
     Tokens are estimated from bytes of UTF-8 until the provider reports them: a Chinese character has three bytes, and
     about as many tokens as three letters of English.
@@ -201,7 +201,7 @@ class ResponseMeter:
         self._input = Usage(input_tokens=input_tokens, estimated=True)
         self._bytes_allowed: float = inf
         self._deadline_ms: float = inf
-        """When the time is used up, in milliseconds since the run began."""
+        """Milliseconds from the start of the run to the time limit."""
         self._model = ""
         self._attempt = ""
 
@@ -211,7 +211,7 @@ class ResponseMeter:
         return -(-self.written // BYTES_PER_TOKEN)
 
     def begin(self, attempt: str, model: str) -> None:
-        """Start counting a new attempt, or go on with the same one once its model is known."""
+        """Start counting a new attempt, or continue with the same one once its model is known."""
         if attempt != self._attempt:
             self.written = 0
         self._attempt, self._model = attempt, model
@@ -227,22 +227,22 @@ class ResponseMeter:
             self.written += _output_bytes(chunk)
 
     def limit_to_cut_for(self, t: int) -> str:
-        """The limit for which to cut the response at `t`, in milliseconds since the run began; "" for none.
+        """Return the limit for which to cut the response at `t`, in milliseconds since the run began; "" for none.
 
-        Time is checked here, too, because a deadline cannot end a stream that never waits.
+        Time is also checked here, because a deadline cannot end a stream that never waits.
         """
         if t >= self._deadline_ms:
             return self._limits.record_time_up(self._step, self._attempt)
         return self._check_limits() if self.written > self._bytes_allowed else ""
 
     def has_room_for(self, chunk: AnyChunk) -> bool:
-        """Whether no limit on the output can be exceeded within this chunk."""
+        """Return whether no limit on the output can be exceeded within this chunk."""
         return self._bytes_allowed == inf or self.written + _output_bytes(chunk) <= self._bytes_allowed
 
     def estimate(self, reported: Usage, message: AssistantMessage, attempt: str) -> Usage:
-        """The usage of a response that ended before the provider had reported all of it.
+        """Return the usage of a response that ended before the provider had reported all of it.
 
-        reported: what it had reported. message: the response so far.
+        reported: the usage reported so far. message: the response so far.
         """
         return reported.for_cut_response(input_tokens=self._input_tokens, output_tokens=self.tokens)
 
@@ -261,7 +261,7 @@ class ResponseMeter:
             self._bytes_allowed = min(self._bytes_allowed, self.written + BUDGET_CHECK_BYTES)
 
     def _tokens_left(self, spent: LimitStatus) -> float:
-        """The output tokens that a limit allows in this response."""
+        """Return the output tokens that a limit still allows in this response."""
         left = spent.use.allowed - spent.use.used
         if spent.limit == "output_tokens":
             return left
@@ -308,7 +308,7 @@ class ResponseMeter:
 
 
 def _output_bytes(chunk: AnyChunk) -> int:
-    """Bytes of output in a chunk."""
+    """Return the bytes of output in a chunk."""
     kind, name = type(chunk), ""
     if kind is TextDelta or kind is ReasoningDelta:
         text = chunk.text  # type: ignore[union-attr]

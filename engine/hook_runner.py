@@ -1,4 +1,4 @@
-"""Calls hooks with a deadline, as effects of the run, and records what they return."""
+"""Call hooks with a deadline, as effects of the run, and record what they return."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Role = Literal["gate", "judge", "text_rule", "handler", "compactor", "approval",
 Read = Callable[[Any], Verdict]
 
 BETWEEN_STEPS = frozenset({"judge", "handler", "compactor", "system"})
-"""Hooks that run between two steps, and so end at the run's time limit. The others belong to a response."""
+"""Hooks that run between two steps, and therefore end at the run's time limit. The others belong to a response."""
 
 
 async def run_hook(
@@ -40,9 +40,9 @@ async def run_hook(
 ) -> Verdict:
     """Call a hook and record its verdict: `failed` if it raises, misses its deadline or `read` rejects its answer.
 
-    read: turns what the hook returned into a verdict; raises an exception for a wrong answer.
-    tokens: the size of the request that the hook sends to a model. In a shared budget the hook then waits until the
-    budget has room, and is `refused` if nothing is left.
+    read: turns what the hook returned into a verdict, or raises an exception for a wrong answer.
+    tokens: the size of the request that the hook sends to a model. With a shared budget the hook waits until the budget
+    has room, and is `refused` if nothing is left.
     """
     name, began = qualified_name(function), context.clock.now()
     key = EffectKey(context.log.facts.steps, role, name, call_id or "")
@@ -94,7 +94,7 @@ async def _run_with_deadline(
 
 
 def parse_gate(said: Any) -> Verdict:
-    """The verdict for what a gate returned. Raises TypeError unless that is Accept, Reject, True, False or None."""
+    """Return the verdict for a gate's answer. Raises TypeError unless it is Accept, Reject, True, False or None."""
     match said:
         case Accept() | True | None:
             return Verdict("accept")
@@ -107,7 +107,7 @@ def parse_gate(said: Any) -> Verdict:
 
 
 def parse_text_rule(said: Any) -> Verdict:
-    """The verdict for what a text rule returned: True, False, None, or a verdict as a word. Raises TypeError."""
+    """Return the verdict for a text rule's answer: True, False, None, or a verdict as a word. Raises TypeError."""
     match said:
         case True | False | None:
             return Verdict({True: "final", False: "nudge", None: "default"}[said])
@@ -122,14 +122,14 @@ _TEXT_VERDICTS = frozenset({"final", "nudge", "default", *get_args(TextKind)})
 
 
 def parse_judge(said: Any) -> Verdict:
-    """What a judge returned. Raises TypeError unless that is a `Verdict` of `complete` or `incomplete`."""
+    """Return a judge's answer. Raises TypeError unless it is a `Verdict` of `complete` or `incomplete`."""
     if isinstance(said, Verdict) and said.said in ("complete", "incomplete"):
         return said
     raise TypeError(f"a judge answers Verdict('complete') or Verdict('incomplete'), not {said!r}")
 
 
 def progress(context: Context, call_id: str | None = None) -> Progress:
-    """The run as hooks see it. call_id: of the completion that a gate checks."""
+    """Return the run as hooks see it. call_id: of the completion that a gate checks."""
     return Progress(
         facts=context.log.facts,
         messages=tuple(context.transcript.messages),
@@ -140,7 +140,7 @@ def progress(context: Context, call_id: str | None = None) -> Progress:
 
 
 async def run_gates(context: Context, completion: Completion, call_id: str | None = None) -> tuple[str, str] | None:
-    """Ask the gates in order. Returns the first rejection, as reason and gate's name; None if all accept."""
+    """Ask the gates in order. Return the first rejection, as reason and gate's name; None if all accept."""
     if context.hooks.gates and context.output is not None:
         completion = replace(completion, output=context.output.read(completion.answer))
     for gate in context.hooks.gates:
@@ -180,9 +180,9 @@ def _would_end(context: Context) -> bool:
 
 
 async def update_system_prompt(context: Context) -> None:
-    """Ask the user's function for the system prompt of the next step; the transcript takes it from the verdict.
+    """Ask the user's function for the system prompt of the next step. The transcript takes it from the verdict.
 
-    If the function fails, the prompt stays as it is. Raises SystemPromptFailed if there is none yet: a model without
+    If the function fails, the prompt stays unchanged. Raises SystemPromptFailed if there is none yet: a model without
     its instructions may do anything.
     """
     function = context.system_prompt
@@ -194,7 +194,7 @@ async def update_system_prompt(context: Context) -> None:
 
 
 class SystemPromptFailed(RuntimeError):
-    """The function for the system prompt failed before the first step."""
+    """Raised when the function for the system prompt failed before the first step."""
 
 
 def _parse_system(context: Context, said: Any) -> Verdict:
@@ -204,7 +204,7 @@ def _parse_system(context: Context, said: Any) -> Verdict:
 
 
 async def run_prompt_handlers(context: Context, handlers: Sequence[PromptHandler]) -> None:
-    """The stage `prepare`: give the run's prompt to each handler until one answers."""
+    """Run the stage `prepare`: give the run's prompt to each handler until one answers."""
     if context.prompt is None or not handlers:
         context.log.append(StageFinished(stage="prepare", status="skipped" if handlers else "absent"))
         return
@@ -223,7 +223,7 @@ async def run_prompt_handlers(context: Context, handlers: Sequence[PromptHandler
 async def _run_each_handler(
     context: Context, handlers: Sequence[PromptHandler], prompt: str, failed: list[str]
 ) -> None:
-    """Run handlers until one answers; adds the names of those that failed to `failed`."""
+    """Run handlers until one answers, adding the names of those that failed to `failed`."""
     for handler in handlers:
         arguments, read = (prompt, progress(context)), partial(_parse_handler, context)
         verdict = await run_hook(context, "handler", handler, arguments, read)
@@ -244,7 +244,7 @@ def _parse_handler(context: Context, said: Any) -> Verdict:
             return Verdict("passed")
         case Answer(text):
             if context.output is not None:
-                context.output.read(text)  # an answer that is no output fails as any other wrong answer does
+                context.output.read(text)  # an answer that does not fit the output type is a wrong answer
             return Verdict("answered", text)
         case Prepare():
             return Verdict("prepared", msgspec.json.encode(said).decode())
@@ -273,7 +273,7 @@ async def run_evaluation(context: Context, evaluator: Evaluator | None, outcome:
 
 
 def _is_evaluated(outcome: Outcome) -> bool:
-    """Whether the work is evaluated. A run that a call has paused is not: it goes on once the user has answered."""
+    """Return whether the work is evaluated. A run that a call has paused is not: it continues once the user answers."""
     return outcome.status in EVALUATED_STATUSES or (outcome.status == "awaiting_input" and not outcome.questions)
 
 
@@ -311,7 +311,7 @@ async def _call_evaluator(
 
 
 def _read_answer(said: Any) -> tuple[EvaluationVerdict, dict[str, Any]]:
-    """The verdict and the details of what an evaluator answered; `not_run`, with an error, if it is of another form."""
+    """Return the verdict and the details of an evaluator's answer; `not_run` with an error if its form is wrong."""
     if isinstance(said, bool):
         return _VERDICTS[said], {}
     if isinstance(said, Evaluation):
@@ -329,5 +329,5 @@ def _read_answer(said: Any) -> tuple[EvaluationVerdict, dict[str, Any]]:
 
 
 _PASSED = ("pass", "passed")
-"""Members of a mapping that say the verdict."""
+"""Members of a mapping that hold the verdict."""
 _VERDICTS: dict[bool, EvaluationVerdict] = {True: "passed", False: "failed"}

@@ -1,4 +1,4 @@
-"""Hooks: functions of yours that influence a run. What each takes and returns, and three that are ready to use.
+"""Hooks: your functions that influence a run. Defines what each takes and returns, and three ready-made ones.
 
     async def tests_pass(completion: Completion, run: Progress) -> Accept | Reject:
         return Accept() if await run_tests() else Reject("2 tests fail")
@@ -8,9 +8,9 @@
 
     Engine(provider, hooks=Hooks(gates=[tests_pass], prompt_handlers=[greet]))
 
-A hook may be async or plain; a plain one runs in a thread. What it returns is recorded, so a replay calls none of them.
-A hook that raises or misses its deadline never loses the run: the record says so, and the run goes on without its
-answer. Only a gate that fails hands the completion back to the model, since nobody has checked it.
+A hook may be async or plain; a plain one runs in a thread. Its answer is recorded, so a replay calls no hooks. A hook
+that raises or misses its deadline never ends the run: the record says so, and the run continues without its answer.
+Only a gate that fails hands the completion back to the model, because it was not checked.
 """
 
 from __future__ import annotations
@@ -33,45 +33,45 @@ from .tools.results import Completion
 from .tools.run_context import DepsT, RunContext
 
 LONGEST_OUTPUT = 200_000
-"""Bytes of a command's output that are kept, from its end."""
+"""Most bytes of a command's output that are kept, from its end."""
 QUESTION = (
     "Above is the record of an agent at work on a user's task. Is the task complete, so that nothing of what the user "
     "asked for is missing? Answer in one line that begins with YES or NO, and say why."
 )
 LATEST = 20
-"""How many of the latest messages a `ModelJudge` sees, besides all of the user's own."""
+"""Number of the latest messages that a `ModelJudge` sees, in addition to all messages of the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The completion is good: the run ends."""
+    """Verdict of a gate: the completion is good, and the run ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """The completion is handed back to the model, with this reason."""
+    """Verdict of a gate: the completion is handed back to the model with this reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Generic[DepsT]):
-    """The run so far, as a gate, a judge, a prompt handler or a compactor sees it."""
+    """State of the run so far, as a gate, a judge, a prompt handler or a compactor sees it."""
 
     facts: Facts
     messages: Sequence[Message]
     record: str | None = None
     """Path of the record so far, if one is kept."""
     prices: Prices = field(default_factory=Prices)
-    """Prices of all known models, for a judge or a compactor that asks a model of its own."""
+    """Prices of all known models, for a judge or a compactor that asks another model."""
     context: RunContext[DepsT] = field(default_factory=RunContext)
     """Ids and dependencies of the run, and the owner and metadata of its session."""
 
 
 class Verdict(Struct, frozen=True):
-    """What a judge returns: `complete` or `incomplete`, and why. Every hook's answer is recorded in this form.
+    """Answer of a judge: `complete` or `incomplete`, and why. Every hook's answer is recorded in this form.
 
-    A compactor that asks a model by itself returns `Verdict("summarised", text, usage)`, so that the usage is counted.
+    A compactor that itself asks a model returns `Verdict("summarised", text, usage)`, so that the usage is counted.
     """
 
     said: str
@@ -81,51 +81,51 @@ class Verdict(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the prompt; the model is not asked. With `Engine(output=...)` the text is that output as JSON."""
+    """An answer to the prompt without asking the model. With `Engine(output=...)` the text is that output as JSON."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """A message for the model to read before it answers."""
+    """Preparation of the model: a message that it reads before it answers."""
 
     message: str = ""
-    """Added after the prompt, in the user's role; none if empty."""
+    """Text added after the prompt, in the user's role; none if empty."""
     next_step: bool = True
-    """False leaves the next-step prompt out of this run."""
+    """Whether the run gets the next-step prompt."""
 
 
 Gate = Callable[[Completion, Progress], Awaitable[Accept | Reject] | Accept | Reject]
-"""Checks a completion. Plain text that would end the run is checked, too, as the completion's answer."""
+"""Function that checks a completion. Plain text that would end the run is also checked, as the completion's answer."""
 
 TextVerdict = bool | TextKind | None
-"""True: the text ends the run. False: it does not. None: the policy decides, by what `classify_text` says the text is;
-a kind of text says that instead."""
+"""Answer of a text rule. True: the text ends the run. False: it does not. None: the policy decides by the kind of text
+that `classify_text` finds. A kind of text: the policy decides by this kind."""
 TextRule = (
     Callable[[str, Sequence[ToolCall]], Awaitable[TextVerdict] | TextVerdict]
     | Callable[[str, Sequence[ToolCall], RunContext[Any]], Awaitable[TextVerdict] | TextVerdict]
 )
-"""Gets a response's text and calls, and returns a `TextVerdict`. A third parameter that is annotated as `RunContext`
-gets the run's context."""
+"""Function that takes a response's text and calls and returns a `TextVerdict`. A third parameter that is annotated as
+`RunContext` gets the run's context."""
 
 Judge = Callable[[Progress], Awaitable[Verdict]]
-"""Returns `Verdict("complete")` or `Verdict("incomplete")`; asked after each round that would go on."""
+"""Function that returns `Verdict("complete")` or `Verdict("incomplete")`, called after each round that would go on."""
 
 PromptHandler = Callable[[str, Progress], Awaitable[Answer | Prepare | None] | Answer | Prepare | None]
-"""Gets a prompt before the model does. The first `Answer` ends the run as `handled`; None passes the prompt on."""
+"""Function that gets a prompt before the model. The first `Answer` ends the run as `handled`; None passes it on."""
 
 Compacted = str | Sequence[Message] | Verdict | None
-"""A summary, or the messages that replace those given. None: the policy's strategies compact the context."""
+"""A summary, or the messages that replace the given ones. None: the policy's strategies compact the context."""
 Compactor = Callable[[Sequence[Message], Progress[Any]], Awaitable[Compacted] | Compacted]
-"""Gets the oldest messages: all but the system prompt and the latest `keep_messages`, in whole exchanges, so that no
-call is separated from its result. Its answer replaces them; the user's latest prompt stays in any case."""
+"""Function that compacts the oldest messages: all but the system prompt and the latest `keep_messages`, in whole
+exchanges, so that no call is separated from its result. Its answer replaces them, except the user's latest prompt."""
 
 
 class ModelCompactor:
-    """A compactor that asks a model of its own for a summary. The cost of that counts as cost of the run.
+    """A compactor that asks the given model for a summary. The cost counts as cost of the run.
 
-    `Hooks(compactor=provider)` is short for it. Raises WrongUse if `provider` has no method `stream`.
+    `Hooks(compactor=provider)` is the short form. Raises WrongUse if `provider` has no method `stream`.
     """
 
     def __init__(self, provider: Provider, question: str = Prompts().summarise) -> None:
@@ -137,16 +137,16 @@ class ModelCompactor:
         self._question = question
 
     async def __call__(self, messages: Sequence[Message], run: Progress[Any]) -> Verdict:
-        """Ask the model. Raises ValueError if its summary is empty or was cut off."""
+        """Ask the model for a summary. Raises ValueError if it is empty or was cut off."""
         return Verdict("summarised", *await summarise(self._provider, messages, self._question, run.prices))
 
 
 SystemPrompt = Callable[[Progress[Any]], Awaitable[str] | str]
-"""Returns the system prompt of the next request; asked before each step. "" for none."""
+"""Function that returns the system prompt of the next request, called before each step. "" for none."""
 
 
 class ModelJudge:
-    """A judge that asks a model, its own or the run's. What that costs is counted as the run's.
+    """A judge that asks a model: the given one, or the run's. The cost counts as cost of the run.
 
     Raises WrongUse if `provider` has no method `stream`.
     """
@@ -158,7 +158,7 @@ class ModelJudge:
         self._question = question
 
     async def __call__(self, run: Progress) -> Verdict:
-        """Ask the model: `complete` if its answer begins with YES, else `incomplete`."""
+        """Ask the model. Return `complete` if its answer begins with YES, else `incomplete`."""
         told = "\n\n".join(render_message(message) for message in _shown(run.messages))
         text, usage, finish = await complete_text(self._provider, f"{told}\n\n{self._question}", run.prices)
         yes = text.strip().upper().startswith("YES") and finish not in NO_ANSWER
@@ -172,10 +172,10 @@ def _shown(messages: Sequence[Message]) -> list[Message]:
 
 
 class CommandGate:
-    """A gate that runs a command: exit code 0 accepts, any other rejects with the last 2,000 characters of its output.
+    """A gate that runs a command: exit code 0 accepts; any other code rejects with the output's last 2,000 characters.
 
-    The command may run what the model wrote, such as tests. So it gets no more of this process's environment than the
-    model's own commands (`tools/child_process.py`), and the variables named in `env`.
+    The command may run what the model wrote, such as tests. Therefore it gets only the variables of this process's
+    environment that the model's own commands get (`tools/child_process.py`), and those named in `env`.
     """
 
     def __init__(self, command: str, folder: str | None = None, *, env: Collection[str] = ()) -> None:
@@ -185,7 +185,7 @@ class CommandGate:
         self.__qualname__ = f"CommandGate({command!r})"
 
     async def __call__(self, completion: Completion, run: Progress) -> Accept | Reject:
-        """Run the command."""
+        """Run the command and return the verdict."""
         code, output = await run_command(self.command, self.folder, child_environment(self.env))
         if code == 0:
             return Accept()
@@ -196,10 +196,10 @@ class CommandGate:
 async def run_command(
     command: str | Sequence[str], folder: str | None, env: Mapping[str, str] | None = None
 ) -> tuple[int, str]:
-    """Exit code and output of a command; a string goes through the shell.
+    """Return the exit code and output of a command; a string is passed to the shell.
 
-    Every process that it starts ends with it, also on a cancellation. env: its environment; all of ours if None.
-    Raises FileNotFoundError if the program is not there.
+    Every process that it starts ends with it, also on cancellation. env: its environment; None for that of this
+    process. Raises FileNotFoundError if the program does not exist.
     """
     visible = dict(os.environ) if env is None else dict(env)
     if not isinstance(command, str) and shutil.which(command[0]) is None:
@@ -212,6 +212,6 @@ async def run_command(
 
 
 def qualified_name(function: Any) -> str:
-    """The name of a function in records: `module:qualified name`."""
+    """Return the name of a function in records: `module:qualified name`."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"{getattr(function, '__module__', None) or type(function).__module__}:{name}"

@@ -1,7 +1,7 @@
-"""Journals: what keeps the events of a session where they outlive the process, a record file or the store of a server.
+"""Journals: store the events of a session so that they outlive the process, in a record file or the store of a server.
 
-Writing never waits. `flush` is awaited before every side effect and returns once what was written is safe, so whoever
-reads the journal after a crash finds everything that was acted on.
+Writing never waits. `flush` is awaited before every side effect and returns once all written events are safe, so that
+after a crash the journal has everything that was acted on.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 
 class Journal(Protocol):
-    """Takes the events of one session, one run after another."""
+    """Store of the events of one session, one run after another."""
 
     @property
     def path(self) -> str | None:
-        """The file that it writes, for hooks that read the record so far; None if it writes no file."""
+        """Path of the file that it writes, for hooks that read the record so far; None if it writes no file."""
         ...
 
     def write(self, event: Event | DrainedChunk) -> None:
-        """Write an event. Returns at once."""
+        """Write an event. Returns immediately."""
         ...
 
     async def flush(self) -> None:
-        """Wait until everything written is safe. Raises OSError once if it cannot be, which ends the run."""
+        """Wait until everything written is safe. If it cannot be made safe, raises OSError once, which ends the run."""
         ...
 
     def close(self) -> None:
-        """Called at the end of each run. Nothing is written until the next run begins."""
+        """End the journal's run. Nothing is written until the next run begins."""
         ...
 
 
 class FileJournal:
-    """A record file, open for one run."""
+    """Record file, open for one run."""
 
     def __init__(self, writer: RecordWriter) -> None:
         self._writer = writer
@@ -51,19 +51,19 @@ class FileJournal:
         self.close = writer.close
 
     async def flush(self) -> None:
-        """Hand everything to the operating system: quick enough to do without waiting."""
+        """Pass everything to the operating system, which is fast enough to do without waiting."""
         self._writer.flush()
 
 
 RecordTarget = str | os.PathLike[str] | Journal | None
-"""Where a session's events go: a file, a journal, or nowhere."""
+"""Destination of a session's events: a file, a journal, or None."""
 
 
 @contextmanager
 def open_journal(
     target: RecordTarget, session_id: str, clock: Clock, *, redact: Redact | None, attach_above: int | None
 ) -> Iterator[Journal | None]:
-    """The journal for one run; a session between two runs has no open file. Raises WrongUse."""
+    """Open the journal for one run. Between two runs a session has no open file. Raises WrongUse."""
     journal: Journal | None
     if isinstance(target, str | os.PathLike):
         from .records.recorder import RecordWriter

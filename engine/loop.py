@@ -1,9 +1,9 @@
 """The loop, in two layers.
 
 The outer layer runs a round of steps, asks `decide` and does what the decision says. The inner layer runs the steps
-of one round inside one shared cancel scope. After each step it asks the same `decide`: a bare "go on" lets it make the
-next step itself, up to `max_inner_steps`; anything else goes back to the outer layer, which decides again by the same
-facts, records the decision and acts on it.
+of one round inside one shared cancel scope. After each step it asks the same `decide`: after a plain "go on" it makes
+the next step itself, up to `max_inner_steps`; any other decision goes back to the outer layer, which decides again from
+the same facts, records the decision and acts on it.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ from .tool_calls import ToolCalls
 from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING
 
 FLAGGED_COST = "soft_cost_usd"
-"""The topic of the reminder that the cost of a run has reached `Policy.flag_cost_usd`."""
+"""Topic of the reminder that the cost of a run has reached `Policy.flag_cost_usd`."""
 
 
 async def run_rounds(context: Context) -> Outcome:
-    """Run rounds until a decision ends or pauses the run; returns the outcome."""
+    """Run rounds until a decision ends or pauses the run, and return the outcome."""
     if context.decision is None:
         ran = await run_waiting_calls(context)
         if ran and context.cancelled is not None and context.log.facts.accepted is None:
@@ -96,7 +96,7 @@ async def run_rounds(context: Context) -> Outcome:
 
 
 def _ask_for_steps(context: Context, pause: Pause) -> None:
-    """Ask the user whether the run may make more steps. What the model is to be told is said before that."""
+    """Ask the user whether the run may make more steps. First add what the model is to be told."""
     if pause.say:
         context.log.append(MessageAdded(text=pause.say, origin="nudge"))
     facts, (id,) = context.log.facts, pause.questions
@@ -124,10 +124,10 @@ def _decide(context: Context) -> Decision:
 
 
 def _initial_decision(context: Context) -> Decision | None:
-    """The decision before the first round; None if the run begins with a round.
+    """Return the decision before the first round; None if the run begins with a round.
 
-    It is due at once if a prompt handler or the user's answer settled the run, questions are open, a limit is used up,
-    or the context is too large.
+    There is one if a prompt handler or the user's answer settled the run, questions are open, a limit is used up, or
+    the context is too large.
     """
     facts = context.log.facts
     if facts.accepted is not None or facts.handled is not None or facts.questions:
@@ -136,14 +136,14 @@ def _initial_decision(context: Context) -> Decision | None:
         return _decide(context)
     if facts.before == Carried() and facts.steps == 0:
         return None
-    # Limits that an earlier run used up end this one before it costs anything; a context that is too large is compacted
+    # Limits that an earlier run used up end this run before it costs anything. A context that is too large is compacted
     # before it is sent.
     decision = context.decide_untraced(facts, context.policy)
     return _decide(context) if applies_before_first_step(decision) else None
 
 
 def _cancelled_before_its_end(context: Context, decision: Decision) -> bool:
-    """Whether to end as cancelled instead of by this decision. A Stop and an accepted completion take precedence."""
+    """Return whether to end as cancelled, not by this decision. A Stop and an accepted completion take precedence."""
     if isinstance(decision, GoOn):
         return context.cancelled is not None
     ended = isinstance(decision, Stop) or context.log.facts.accepted is not None
@@ -162,7 +162,7 @@ def cancelled_outcome(context: Context) -> Outcome:
 
 
 async def _ask_judge(context: Context) -> None:
-    """Ask the judge, if there is one, whether the task is complete where the run would go on."""
+    """Ask the judge, if there is one, whether the task is complete although the run would go on."""
     if context.hooks.judge is not None and context.cancelled is None and _would_go_on(context):
         with context.cancellable():
             tokens = context.tokens_now() if isinstance(context.hooks.judge, ModelJudge) else None
@@ -174,7 +174,7 @@ def _would_go_on(context: Context) -> bool:
 
 
 def _add_next_step_prompt(context: Context) -> None:
-    """Add the next-step prompt in the first round after the user's prompt, unless it stands there already."""
+    """Add the next-step prompt in the first round after the user's prompt, unless it is already there."""
     prompt = context.policy.prompts.next_step
     after_prompt = context.prompt is not None and context.log.facts.rounds == 1
     if not prompt.strip() or not after_prompt or context.skip_next_step:
@@ -207,7 +207,7 @@ async def _prepare(context: Context, decision: GoOn) -> None:
 
 
 class _Step:
-    """The state of one step, for cleaning up after a cancellation."""
+    """State of one step, for cleaning up after a cancellation."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -219,7 +219,7 @@ class _Step:
 async def run_round(context: Context) -> None:
     """Run steps until the outer layer must decide, or the shared scope is cancelled.
 
-    However a step ends, also by an error of ours, each of its calls gets one result and the step is closed.
+    However a step ends, even by an internal error, each of its calls gets one result and the step is closed.
     """
     step, scope = _Step(0), RoundScope()
     try:
@@ -227,7 +227,7 @@ async def run_round(context: Context) -> None:
             try:
                 while _may_continue(context) and await _has_room(context):
                     await scope.settled()
-                    await scope.checkpoint()  # no step begins after a cancel
+                    await scope.checkpoint()  # no step begins after a cancellation
                     deliver_messages(context)
                     await update_system_prompt(context)
                     step = _Step(context.log.facts.steps + 1)
@@ -245,9 +245,9 @@ async def run_round(context: Context) -> None:
 
 
 async def run_waiting_calls(context: Context) -> bool:
-    """Run the calls that waited for approvals, in the order of their response, once the user has settled all of them.
+    """Run the calls that waited for approval, in the order of their response, once the user has settled all of them.
 
-    Returns whether there were any. They belong to the last step of the paused run, so this is no step of its own.
+    Return whether there were any. They belong to the last step of the paused run, so they are not a separate step.
     """
     calls, facts = context.transcript.waiting_calls, context.log.facts
     if not calls or facts.questions or facts.accepted is not None:
@@ -268,7 +268,7 @@ async def run_waiting_calls(context: Context) -> bool:
 
 
 def _may_continue(context: Context) -> bool:
-    """Whether the inner layer may make another step by itself; always true for the first of a round."""
+    """Return whether the inner layer may make another step by itself; always True for the first one of a round."""
     facts = context.log.facts
     if facts.inner_steps == 0 or context.effects.began(EffectKey(facts.steps + 1, "response")):
         return True
@@ -276,7 +276,7 @@ def _may_continue(context: Context) -> bool:
 
 
 async def _has_room(context: Context) -> bool:
-    """Whether there is time, and room in a shared budget, for one more step. If not, the reason is logged."""
+    """Return whether there is time, and room in a shared budget, for one more step. If not, the reason is logged."""
     step = context.log.facts.steps + 1
     match await context.effects.once(EffectKey(step, "room"), partial(_ask_for_room, context, step)):
         case BudgetRefused() as refused:
@@ -290,7 +290,7 @@ async def _has_room(context: Context) -> bool:
 
 
 async def _ask_for_room(context: Context, step: int) -> BudgetRefused | LimitReached | None:
-    """Why there is no room for one more step; None if there is. Waits while other runs may still free some."""
+    """Return why there is no room for one more step; None if there is. Waits while other runs may still free some."""
     refused, late = None, False
     if context.share is not None:
         with context.limits.deadline() as deadline:
@@ -313,7 +313,7 @@ async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
 
 
 async def _finish_response(context: Context, scope: RoundScope, step: _Step, response: ResponseFinished) -> None:
-    """Do what follows once a response is logged: ask the text rule, run the calls, ask the gates, end the step."""
+    """Do what follows a logged response: ask the text rule, run the calls, ask the gates, end the step."""
     assert step.calls is not None
     step.message = response.message
     step.calls.cancel_changed(response.message)
@@ -335,10 +335,10 @@ async def _finish_response(context: Context, scope: RoundScope, step: _Step, res
 
 
 async def run_closing_step(context: Context) -> None:
-    """Request one more response at a limit, without tools: it tells the user what was done and what is missing.
+    """Request one more response at a limit, without tools. It tells the user what was done and what is missing.
 
-    The request still lists the tools, because some providers refuse a history with calls without them; a call that
-    comes nevertheless is not run. The closing step has its own deadline and does not count as a step.
+    The request still lists the tools, because some providers refuse a history with calls without them; a call that is
+    made anyway is not run. The closing step has a separate deadline and does not count as a step.
     """
     number, refused = context.log.facts.steps + 1, None
     with context.cancellable(), context.clock.deadline(context.policy.deadlines.closing) as deadline:
@@ -364,7 +364,7 @@ async def run_closing_step(context: Context) -> None:
 
 
 def _close_step(context: Context, scope: RoundScope, step: _Step) -> None:
-    """Close a step that was broken off: one result for each of its calls."""
+    """Close a step that was broken off: each of its calls gets one result."""
     if step.calls is not None:
         step.calls.cancel_rest(step.message)
     _end_step(context, scope, step)
@@ -377,7 +377,7 @@ def _end_step(context: Context, scope: RoundScope, step: _Step) -> None:
 
 
 async def _respond(context: Context, scope: RoundScope, step: int, calls: ToolCalls | None) -> ResponseFinished | None:
-    """The response of a step; None if the provider failed. Without `calls`, for the closing step, no call is run."""
+    """Request the response of a step; None if the provider failed. calls: None for the closing step: no call is run."""
     work = partial(_stream, context, scope, step, calls)
     response = await context.effects.once(EffectKey(step, "response"), work)
     if response is None:
@@ -396,9 +396,9 @@ async def _stream(
     step: int,
     calls: ToolCalls | None,
 ) -> Response | None:
-    """Request a response, and return it as soon as it is complete or cut; None if the provider failed.
+    """Request a response and return it as soon as it is complete or cut; None if the provider failed.
 
-    The stream may still be closing then: nobody waits for that, because it can hang.
+    The stream may then still be closing. Nobody waits for that, because it can hang.
     """
     attempts, limits = ResponseBuilder(context, step, calls), context.limits
     request = make_request(
@@ -425,7 +425,7 @@ async def _stream(
         raise
     except RunLost:
         raise
-    except Exception as error:  # a provider that breaks the protocol: keep what came before
+    except Exception as error:  # the provider broke the protocol: keep what came before
         attempts.record_failure(ProtocolError(f"{type(error).__name__}: {error}"))
         raise
     if not (attempts.finished or attempts.cut):
@@ -446,7 +446,7 @@ async def _stream(
 async def _read_response(
     context: Context, scope: RoundScope, attempts: ResponseBuilder, request: Request
 ) -> ProviderError | None:
-    """Read a response until it ends or is to be cut; returns the provider's error, or None if it did not fail."""
+    """Read a response until it ends or is to be cut. Return the provider's error; None if it did not fail."""
     await context.flush()
     await scope.settled()
     try:
@@ -461,7 +461,7 @@ async def _drain(
 ) -> None:
     """After a cut at a completion call, read on until the provider reports the usage, for `policy.drain_seconds`.
 
-    reading: done once nobody waits for the response any more.
+    reading: future that is done once nobody waits for the response any more.
     """
     if context.policy.drain_seconds is None or attempts.cut_at is None:
         return

@@ -1,11 +1,11 @@
-"""Reads and checks the messages of a conversation that began elsewhere, and returns those of a session in other forms.
+"""Read and check the messages of a conversation that began elsewhere; return those of a session in other forms.
 
     session = engine.session(history=messages)          # ours, OpenAI's chat form, or Anthropic's
     session.messages(format="openai")                   # or "anthropic", or our own types
 
-A history is checked as a whole before any request, since a provider would refuse each later one: every call has its
-result before the next message, every result its call, and a system message comes first. It is recorded with the first
-run, and from then on it is treated as all other messages are: compacted, exported, replayed.
+A history is checked as a whole before any request, because a provider would refuse each later one: every call has its
+result before the next message, every result has its call, and a system message comes first. The history is recorded
+with the first run, and from then on it is treated like all other messages: compacted, exported, replayed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MessageFormat = Literal["openai", "anthropic"]
 _OURS = (SystemMessage, UserMessage, AssistantMessage, ToolResult)
 _FORMS = "a message is a dict in OpenAI's or Anthropic's form, or one of endstop's own (`session.messages()`)"
 _IGNORED = frozenset({"call id", "characters", "call", "answer", "thought"})
-"""Kinds of loss that do not matter (a call without an id gets one), or that another loss already reports."""
+"""Kinds of loss that do not matter (a call without an id gets one) or that another loss already reports."""
 _UNREAD_FIELDS = ("message field: ", "part field: ", "item field: ")
-"""Beginnings of losses of fields that a model does not see, such as `cache_control` and `annotations`."""
+"""Prefixes of losses of fields that a model does not see, such as `cache_control` and `annotations`."""
 _PROBLEMS = {
     "result without a call": "is a result of a call that the response before it does not make",
     "second result": "is a second result of one call",
@@ -42,7 +42,7 @@ _PROBLEMS = {
 
 
 def read_history(history: Iterable[Any]) -> tuple[Message, ...]:
-    """Return the messages of a history in our types. Raises WrongUse with the place of the first that is wrong."""
+    """Return the messages of a history in our types. Raises WrongUse with the position of the first invalid one."""
     if isinstance(history, str | bytes | dict) or not isinstance(history, Iterable):
         raise WrongUse(f"history is {preview(history)}, of type {type(history).__name__}: write a list of messages")
     given = list(history)
@@ -54,7 +54,7 @@ def read_history(history: Iterable[Any]) -> tuple[Message, ...]:
 
 
 def read_prompt(prompt: str | Sequence[Any], role: str = "prompt") -> UserMessage:
-    """Read a prompt that came as JSON: a text, or parts in OpenAI's or Anthropic's form. Raises WrongUse.
+    """Read a prompt from JSON: a text, or parts in OpenAI's or Anthropic's form. Raises WrongUse.
 
     role: what it is, if not a prompt, for errors.
     """
@@ -75,10 +75,10 @@ def call_ids(messages: Iterable[Message]) -> Iterable[str]:
 
 
 def messages_in(format: Any, messages: Sequence[Message]) -> list[Any]:
-    """Return the messages in this form; None: as they are. Raises WrongUse for an unknown form.
+    """Return the messages in this form; None: unchanged. Raises WrongUse for an unknown form.
 
     openai: images of tool results follow them in a message of the user, as a server that takes nothing but text in a
-    result needs it. anthropic: the system prompt is left out, since it is a parameter of its own there, and so is
+    result needs it. anthropic: the system prompt is left out, because it is a separate parameter there, and so is
     reasoning without a signature, which the API refuses.
     """
     match format:
@@ -97,7 +97,7 @@ def messages_in(format: Any, messages: Sequence[Message]) -> list[Any]:
 
 
 def _read_forms(given: Sequence[Any]) -> list[tuple[int, Message]]:
-    """Read messages in OpenAI's or Anthropic's form, as `endstop import` does. Return each with its place."""
+    """Read messages in OpenAI's or Anthropic's form, as `endstop import` does. Return each with its position."""
     from .formats.imported_session import ImportedSession
     from .formats.openai import add_message
     from .formats.session_builder import SessionBuilder
@@ -129,7 +129,7 @@ def _refuse_losses(place: int, message: Any, losses: Counter[str]) -> None:
 
 
 def _checked(placed: Iterable[tuple[int, Message]]) -> list[Message]:
-    """Return the messages as every provider takes them: the results of a response are in the order of its calls."""
+    """Return the messages in the form that every provider accepts: results in the order of the response's calls."""
     hint = " (an open question of a session is answered there: session.answer(call_id, text))"
     checked: list[Message] = []
     for place, message in paired(((f"history[{place}]", message) for place, message in placed), hint=hint):
@@ -149,14 +149,15 @@ def _in_call_order(messages: Sequence[Message]) -> list[Message]:
 def paired(
     placed: Iterable[tuple[str, Message]], taken: Iterable[str] = (), hint: str = ""
 ) -> Iterator[tuple[str, Message]]:
-    """Yield messages as long as each call has an id of its own and a result before the next message.
+    """Yield messages as long as each call has a unique id and a result before the next message.
 
-    placed: the messages, each with a name of its place for errors. taken: ids of calls elsewhere in the conversation.
-    hint: added to the error about a call without a result. Raises WrongUse at the first message that is wrong.
+    placed: the messages, each with the name of its position for errors. taken: ids of calls elsewhere in the
+    conversation.
+    hint: added to the error about a call without a result. Raises WrongUse at the first invalid message.
     """
     known = set(taken)
     answered: dict[str, bool] = {}
-    """The calls of the latest response, by id: whether each has its result."""
+    """Whether each call of the latest response has its result, by id."""
     made_at = ""
     for place, message in placed:
         if isinstance(message, ToolResult):
@@ -184,7 +185,7 @@ def _refuse_open_calls(place: str, answered: Mapping[str, bool], hint: str) -> N
 
 
 def _said(place: str, message: Message, *, first: bool) -> Message:
-    """Return the message, its images checked. Raises WrongUse if it says nothing, or cannot stand in this place."""
+    """Return the message, its images checked. Raises WrongUse if it is empty or not allowed at this position."""
     if isinstance(message, SystemMessage):
         if not first:
             raise WrongUse(f"{place} {_PROBLEMS['system in the middle']}")

@@ -1,4 +1,4 @@
-"""The request of a step: the loop makes it from the transcript, and readers of a record make it again from events."""
+"""The request of a step: the loop makes it from the transcript, and readers of a record rebuild it from events."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .providers import Request, ToolChoice
 from .records.format import REDACTION_MARK, encode_line
 
 RequestSource = Literal["recorded", "imported"]
-"""`recorded`: the engine's own session; the messages, tools and settings are those that it sent. `imported`: another
-agent's session; its request is not known, only what its history holds."""
+"""`recorded`: the engine's own session; the messages, tools and settings are those that it sent. `imported`: a session
+of another agent, whose requests are not known; only its history is."""
 
 
 def make_request(
@@ -31,8 +31,8 @@ def make_request(
 ) -> Request:
     """Make the request of the latest step of a transcript.
 
-    closing: whether it is the closing step, whose request lists the tools and allows no call: some providers refuse a
-    history with calls in a request without tools. memo: the provider's cache.
+    closing: whether it is the closing step, whose request lists the tools but allows no call, because some providers
+    refuse a history with calls in a request without tools. memo: the provider's cache.
     """
     return Request(
         messages=transcript.messages,
@@ -47,7 +47,7 @@ def make_request(
 
 
 class StepRequest(Struct, frozen=True, kw_only=True):
-    """The request of a step, as its record tells it."""
+    """Request of a step, as its record tells it."""
 
     run: int
     """Number of the run in its session, from 1."""
@@ -56,17 +56,17 @@ class StepRequest(Struct, frozen=True, kw_only=True):
     system: str
     """The system prompt; empty if there is none."""
     messages: tuple[Message, ...]
-    """The messages after the system prompt; last those that were sent once."""
+    """The messages after the system prompt; messages that are sent only once come last."""
     tools: tuple[ToolSpec, ...]
     tool_choice: str
     settings: dict[str, Any]
     source: RequestSource
     redacted: bool
-    """Whether texts were redacted when they were recorded. The model got them as they were."""
+    """Whether texts were redacted when they were recorded. The model got them unredacted."""
 
 
 def recorded_request(started: ev.RunStarted, step: ev.StepStarted, transcript: Transcript) -> Request:
-    """The request of the step that has just begun, from its run's first event and the transcript up to it."""
+    """Return the request of the step that has just begun, from its run's first event and the transcript up to it."""
     return make_request(
         transcript,
         tools=started.tools,
@@ -79,26 +79,26 @@ def recorded_request(started: ev.RunStarted, step: ev.StepStarted, transcript: T
 
 
 def split_system(request: Request) -> tuple[str, tuple[Message, ...]]:
-    """The system prompt of a request, empty if it has none, and the messages after it, with those sent once."""
+    """Return a request's system prompt, or "" if it has none, and the messages after it, including those sent once."""
     messages = (*request.messages, *request.ephemeral)
     system = messages[0].text if messages and isinstance(messages[0], SystemMessage) else ""
     return system, messages[1:] if system else messages
 
 
 def source_of(started: ev.RunStarted) -> RequestSource:
-    """Whether the requests of this run are known."""
+    """Return whether the requests of this run are known."""
     return "imported" if is_foreign(started.engine) else "recorded"
 
 
 def is_redacted(started: ev.RunStarted, messages: Iterable[Message]) -> bool:
-    """Whether texts of these messages were redacted when their run was recorded."""
+    """Return whether texts of these messages were redacted when their run was recorded."""
     return "redaction" in started.functions or REDACTION_MARK.encode() in encode_line(messages)
 
 
 class RequestReader:
-    """Reads the requests of steps from events. Feed it the events of a session, in order, from the first on.
+    """Reader of the requests of steps from events. Feed it the events of a session in order, from the first one.
 
-    Subclasses say what becomes of each request.
+    Subclasses define what is done with each request.
     """
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class RequestReader:
         self._wants_model = False
 
     def feed(self, event: Event) -> None:
-        """Take the next event."""
+        """Process the next event."""
         self._transcript.feed(event)
         match event:
             case ev.RunStarted():
@@ -124,16 +124,16 @@ class RequestReader:
                 pass
 
     def _take_step(self, run: int, started: ev.RunStarted, step: ev.StepStarted) -> bool:
-        """A step begins, with the transcript as it is now. Returns whether `_take_model` shall be called for it."""
+        """Process the start of a step; the transcript is up to date. Return whether to call `_take_model` for it."""
         raise NotImplementedError
 
     def _take_model(self, model: str) -> None:
-        """The model that the request of the latest step went to."""
+        """Process the name of the model that the request of the latest step went to."""
         raise NotImplementedError
 
 
 class RequestFinder(RequestReader):
-    """Finds the request of one step.
+    """Finder of the request of one step.
 
     run: number of the run, from 1. step: its number in the run.
     """
@@ -141,8 +141,8 @@ class RequestFinder(RequestReader):
     def __init__(self, run: int, step: int) -> None:
         super().__init__()
         self.found: StepRequest | None = None
-        """The request; None until its step is fed, or if there is no such step. Of a step that was requested again
-        after the process died, the latest."""
+        """The request; None until its step is fed, or if there is no such step. The latest one for a step that was
+        requested again after the process died."""
         self._run, self._step = run, step
 
     @property
@@ -175,7 +175,7 @@ class RequestFinder(RequestReader):
 
 
 def find_request(events: Iterable[Event], run: int, step: int) -> StepRequest | None:
-    """The request of a step of a session; None if it has no such step. events: all of the session, in order."""
+    """Return the request of a step of a session; None if there is no such step. events: the session's, in order."""
     finder = RequestFinder(run, step)
     for event in events:
         finder.feed(event)

@@ -1,6 +1,6 @@
-"""The options of an engine, in groups.
+"""Groups of options of an engine.
 
-Each group checks its own values when it is made, so a wrong one is refused where it was written, before any run.
+Each group checks its values when it is made, so that a wrong one is refused where it was written, before any run.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from .validation import as_tuple, check_clock, check_size, check_text_rule, chec
 Decide = Callable[[Facts, Policy], Decision]
 
 Execute = Callable[[ToolCall, Tool, Mapping[str, Any]], Coroutine[Any, Any, Any]]
-"""Runs one call of a tool with its parsed arguments; gives what the tool's function returns."""
+"""Function that runs one call of a tool with its parsed arguments and returns what the tool's function returns."""
 
 
 async def execute_here(call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
-    """Run the tool's own function, in this process."""
+    """Run the tool's function in this process."""
     return await tool.run(arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """Functions of yours that take part in decisions about a run; see `hooks.py`. Their answers are recorded.
+    """Your functions that take part in decisions about a run (`hooks.py`). Their answers are recorded.
 
     Raises WrongUse for what cannot be called.
     """
 
     gates: Sequence[Gate] = ()
-    """Check a completion, in order; the first that rejects it hands it back to the model."""
+    """Each checks a completion, in order. The first that rejects it hands it back to the model."""
     text_rule: TextRule | None = None
     """Decides whether a response without a completion call ends the run."""
     judge: Judge | None = None
     """Asked after each round, unless the run ends anyway, whether the task is complete."""
     compactor: Compactor | Provider | None = None
-    """Makes the context smaller, before the policy's strategies are tried: a function, or a model for a summary."""
+    """Shrinks the context before the policy's strategies are tried: a function, or a model that writes a summary."""
     evaluate: Evaluator | None = None
     """Evaluates the work at the end of every run, except failed, cancelled and paused ones."""
     prompt_handlers: Sequence[PromptHandler] = ()
-    """See a prompt before the model does: each may answer it or add a message."""
+    """Each sees a prompt before the model does, and may answer it or add a message."""
     rules: Sequence[Rule] = ()
-    """Rules and guards of your own, which the policy names beside the built-in ones."""
+    """Your own rules and guards, which the policy names in addition to the built-in ones."""
 
     def __post_init__(self) -> None:
         set_tuples(self, "gates", "prompt_handlers")
@@ -76,14 +76,14 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """Settings of requests to the model, and the meaning of unknown finish words. Raises WrongUse for wrong values."""
+    """Settings of model requests, and the meaning of unknown finish words. Raises WrongUse for wrong values."""
 
     tool_choice: ToolChoice = "auto"
     """`auto`, `required` (the model must call a tool) or `none`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Passed to the provider with each request: `temperature`, `max_tokens` and whatever else its endpoint takes."""
+    """Passed to the provider with each request: `temperature`, `max_tokens` and any others that its endpoint takes."""
     finish_words: Mapping[str, FinishReason] = field(default_factory=dict)
-    """The meaning of finish words, as `{"done": "stop"}`, for every provider; overrides endstop's own table."""
+    """The meaning of finish words, such as `{"done": "stop"}`, for every provider; overrides endstop's own table."""
 
     def __post_init__(self) -> None:
         check_tool_choice(self.tool_choice)
@@ -93,15 +93,15 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordOptions:
-    """How events are written to a record. Raises WrongUse for wrong values."""
+    """Options for writing events to a record. Raises WrongUse for wrong values."""
 
     redact: Redact | None = None
-    """Applied to each text of a user, a model or a tool before it is written; see `records/redaction.py`."""
+    """Applied to each text of a user, a model or a tool before it is written (`records/redaction.py`)."""
     attach_above: int | None = ATTACH_ABOVE
-    """A text or picture of at least this many bytes gets a file of its own beside the record; None: never."""
+    """A text or picture of at least this many bytes gets a separate file next to the record; None: never."""
     strict_resume: bool = False
-    """Whether a resumed run that would go on differently from its record raises ResumeRefused, and writes nothing.
-    Otherwise it goes on with every recorded result, and its record says where it differs (RESUME_DIVERGED)."""
+    """Whether a resumed run that would differ from its record raises ResumeRefused and writes nothing.
+    Otherwise it continues with every recorded result, and its record says where it differs (RESUME_DIVERGED)."""
 
     def __post_init__(self) -> None:
         check_functions(redact=self.redact)
@@ -111,14 +111,14 @@ class RecordOptions:
 
 
 class ReplaySource(Protocol):
-    """Makes the effects and limits of a replayed run, which need neither the outside world nor a clock."""
+    """Factory of the effects and limits of a replayed run, which need neither the outside world nor a clock."""
 
     def effects(self, log: Log, /) -> Effects:
-        """Makes the effects of a run with this log."""
+        """Return the effects of a run with this log."""
         ...
 
     def limits(self, log: Log, policy: Policy, clock: Clock, /) -> HardLimits:
-        """Makes the limits of a run with this log."""
+        """Return the limits of a run with this log."""
         ...
 
 
@@ -133,17 +133,17 @@ class Runtime:
     decide: Decide | None = None
     """Called after each step and round; None for the built-in `decide` with the rules in `Hooks.rules`."""
     decide_untraced: Decide | None = None
-    """Called where the loop needs to foresee a decision, for example before another step; None for `decide`."""
+    """Called when the loop needs to predict a decision, for example before another step; None for `decide`."""
     execute: Execute = execute_here
     """Executes a tool call; replace it to run tools elsewhere, or to answer calls from a record."""
     replay: ReplaySource | None = None
-    """In a replay, what stands for the outside world; None in a live run."""
+    """In a replay, the stand-in for the outside world; None in a live run."""
 
     def __post_init__(self) -> None:
         check_clock(self.clock)
 
 
 def set_tuples(group: Any, *names: str) -> None:
-    """Make these fields of a frozen group tuples. Raises WrongUse for what has no elements."""
+    """Convert these fields of a frozen group to tuples. Raises WrongUse for a value that has no elements."""
     for name in names:
         object.__setattr__(group, name, as_tuple(name, getattr(group, name)))

@@ -5,8 +5,8 @@
 
 A round is two steps of the model. It plans 1 to 8 steps, each a call of one of the tools, and they are executed as one
 batch; then it thinks about the results and decides: go on with a new plan, or done. The plan is checked as a whole
-before anything runs. In a batch, steps that only read and stand side by side run at once, all others one after
-another; after a step that failed nothing more is run. The last step of a plan may be a completion, `task_done` or your
+before anything runs. In a batch, adjacent steps that only read run at once, all others one after another; after a
+failed step nothing more is run. The last step of a plan may be a completion, `task_done` or your
 own: the run then ends with its answer, unless a step before it failed or a gate hands it back. Nothing is kept between
 calls, so one engine serves any number of runs, and a record of it replays like any other.
 """
@@ -44,9 +44,9 @@ from .tools.tool import COMPLETION_MARK, Tool
 from .tools.user_functions import run_in_own_task
 
 CONFIRM_ALONE = "A plan cannot wait for the user: ask for the confirmation in a call of its own, after the plan."
-"""Why a completion at the end of a plan is rejected if it asks the user for a confirmation."""
+"""Reason why a completion at the end of a plan is rejected if it asks the user for a confirmation."""
 MAX_PLAN_STEPS = 8
-"""The most steps that a plan may have."""
+"""Most steps that a plan may have."""
 SYSTEM_PROMPT = (
     "You are an agent that works on a user's task in rounds. In each round, first plan the next steps, 1 to 8 of them, "
     "and have them executed as one batch. Then think about the results, and decide: go on with a new plan, or done. "
@@ -70,13 +70,13 @@ def plan_execute_think(
     runtime: Runtime = Runtime(),  # noqa: B008  frozen
     **options: Any,
 ) -> Engine:
-    """An engine that works in rounds of plan, execute and think.
+    """Return an engine that works in rounds of plan, execute and think.
 
-    tools: what a step of a plan may call. A completion among them may be the last step of a plan; without one,
-    `task_done` may. Those of another kind than ordinary (a question, a thought) are offered to the model directly.
+    tools: the tools that a step of a plan may call. A completion among them may be the last step of a plan; without
+    one, `task_done` may. Tools of a kind other than ordinary (a question, a thought) are offered to the model directly.
     `options` are those of `Engine`.
 
-    Raises WrongUse if no tool is ordinary, or two have one name.
+    Raises WrongUse if no tool is ordinary, or two have the same name.
     """
     steps = [tool for tool in tools if tool.kind == "ordinary"]
     others = [tool for tool in tools if tool.kind != "ordinary"]
@@ -88,7 +88,7 @@ def plan_execute_think(
 
 
 def plan_tool(tools: Sequence[Tool], clock: Clock, completions: Sequence[Tool] = ()) -> Tool:
-    """The tool that executes a plan and returns the results of its steps in order.
+    """Return the tool that executes a plan and returns the results of its steps in order.
 
     completions: completion tools, one of which may be the last step.
     """
@@ -115,7 +115,7 @@ def plan_tool(tools: Sequence[Tool], clock: Clock, completions: Sequence[Tool] =
 
 
 def think_tool() -> Tool:
-    """The tool that ends a round with "go on" or "done"."""
+    """Return the tool that ends a round with "go on" or "done"."""
 
     async def think_and_decide(
         summary: str, decision: str, next_goal: str = "", completion_percentage: int = 0
@@ -156,7 +156,7 @@ def think_tool() -> Tool:
 
 
 class PlanExecution:
-    """The execution of one plan. Raises InvalidArguments before anything runs if a step is invalid."""
+    """Execution of one plan. Raises InvalidArguments before anything runs if a step is invalid."""
 
     def __init__(self, tools: Mapping[str, Tool], steps: Sequence[Mapping[str, Any]], clock: Clock) -> None:
         self._clock = clock
@@ -193,9 +193,9 @@ class PlanExecution:
         return tool.spec.reads and tool.kind == "ordinary"
 
     def result(self) -> CallOutcome | Completion | Phase | Continue:
-        """All results as JSON, and what the completion at the end returned if the plan got there.
+        """Return all results as JSON, and what the completion at the end returned if the plan got that far.
 
-        If a step failed, the status is `error`, so that no completion beside it is accepted.
+        If a step failed, the status is `error`, so that no completion in the same response is accepted.
         """
         longest = MAX_RESULT_CHARACTERS // (2 * MAX_PLAN_STEPS)
         lines = [

@@ -18,5 +18,5 @@ _TEXT = (
 
 
 def system_prompt(can_complete: bool) -> str:
-    """The system prompt: how the agent ends its work, with or without a completion tool."""
+    """Return the system prompt, which says how the agent ends its work, with or without a completion tool."""
     return f"{_WORK}\n{_COMPLETION if can_complete else _TEXT}"

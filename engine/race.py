@@ -3,10 +3,10 @@
     race = await engine.race("Set the port to 8080", [one_model, another])
     print(race.winner.provider if race.winner else "nobody")
 
-The moment a run completes, the others are cancelled through their shared scopes; what they had used by then is
-counted. A run completes by an accepted completion, or by text where the policy lets text end a run. One that ran into
-a limit, failed or waits for an answer never wins. One that completed and failed its evaluation wins only if all
-others have ended and none was better.
+As soon as a run completes, the others are cancelled through their shared scopes; their usage until then is counted. A
+run completes by an accepted completion, or by text if the policy lets text end a run. A run that reached a limit,
+failed or waits for an answer never wins. A run that completed but failed its evaluation wins only if all others have
+ended and none was better.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .user_message import Prompt, user_message
 from .validation import preview
 
 CAUSE = "race"
-"""The recorded cause of a run that was cancelled because another one had won."""
+"""The recorded cause of a run that was cancelled because another one won."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceResult(Generic[OutputT]):
-    """How a race ended."""
+    """Result of a race."""
 
     results: tuple[TaskResult[OutputT], ...]
-    """One for each provider, in the order in which they were given."""
+    """One for each provider, in the given order."""
     winner: TaskResult[OutputT] | None
     """None if no run completed."""
     summary: Summary
@@ -50,7 +50,7 @@ class RaceResult(Generic[OutputT]):
 class Racing:
     """A race: starts all runs at once, and cancels the others once one has won.
 
-    compare: let all of them run to their end. holds: providers whose connections stay open during the race.
+    compare: let all runs continue to their end. holds: providers whose connections stay open during the race.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Racing:
 
     @property
     def begun(self) -> bool:
-        """Whether any run of the race is going on, so that it can be cancelled."""
+        """Whether any run of the race is in progress, so that it can be cancelled."""
         return self._fleet.running > 0
 
     def cancel(self, cause: str = "caller") -> None:
-        """End all runs."""
+        """Cancel all runs."""
         self._fleet.cancel(cause)
 
     async def result(self) -> RaceResult:
@@ -101,7 +101,7 @@ def racing(
     record: str | os.PathLike[str] | None,
     deps: Any = None,
 ) -> Racing:
-    """The race of these providers. One that is given twice races twice."""
+    """Return the race of these providers. One that is given twice races twice."""
     message = user_message(prompt)
     if not isinstance(providers, Sequence):
         raise WrongUse(f"providers is {preview(providers)}: a race takes two or more: write [one, another]")

@@ -34,22 +34,22 @@ _IDENTITY: dict[type, tuple[str, ...]] = {
     ev.StageFinished: ("stage",),
     ev.EvaluationFinished: (),
 }
-"""By which fields an event of the loop is recognised in the record. Events of other types come with the one after."""
+"""Fields by which the log recognises an event of the loop in the record. Events of other types go with the next one."""
 _SETTLES = (ev.CompletionAccepted, ev.CompletionRejected, ev.QuestionAsked, ev.ToolCallResult)
-"""Events with the result of a call."""
+"""Events that accompany the result of a call."""
 _BOUNDARIES = (ev.StepStarted, ev.StepFinished, ev.DecisionMade, ev.RunFinished)
-"""Once the run appends a new one of these, nothing before it in the record can still be recognised."""
+"""Events after which, once the run appends a new one, nothing earlier in the record can still be recognised."""
 
 
 A_CALL = "a call"
-"""How an effect of some call is named: calls run at the same time, so which of them comes next says nothing."""
+"""Name for an effect of any call: calls run at the same time, so which of them comes next is not significant."""
 
 
 class RecordedEvents:
-    """The events of the open round that the record holds already, for the log, which recognises them.
+    """Events of the open round that the record already holds, for the log, which recognises them.
 
-    Some of them the loop does not make by itself: a limit on time, a message of the user, the attempts at a response,
-    a kill before. These are taken together with the next event that it makes.
+    The loop does not make some of them by itself: a time limit, a message of the user, the attempts at a response, an
+    earlier kill. These are taken together with the next event that it makes.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class RecordedEvents:
     ) -> None:
         """Take the recorded events of the open round.
 
-        events, void, interrupted_step: see `ResumePoint`. diverged: a difference that is known already. strict: raise
+        events, void, interrupted_step: as in `ResumePoint`. diverged: a difference that is already known. strict: raise
         ResumeRefused at the first difference.
         """
         self.ended = self.passed = False
@@ -81,13 +81,13 @@ class RecordedEvents:
         for number, event in enumerate(events):
             ours = number not in void and not _is_from_outside(event)
             if isinstance(event, ev.VerdictGiven) and event.call_id is not None:
-                ours = ours and event.call_id in settled  # else the call may end as `unknown`, and no gate is asked
+                ours = ours and event.call_id in settled  # or the call may end as `unknown`, and no gate is asked
             (self._expected if ours else self._others).append(number)
             if number not in void and (identity := _identity(event)) is not None:
                 self._by_identity.setdefault(identity, deque()).append(number)
 
     def take(self, event: Event) -> Sequence[Event]:
-        """The recorded form of this event, after those that come with it; empty if the record does not hold it."""
+        """Return the recorded form of this event, after those that go with it; empty if the record does not hold it."""
         identity = _identity(event)
         numbers = self._by_identity.get(identity) if identity is not None else None
         while numbers:
@@ -100,7 +100,7 @@ class RecordedEvents:
         return ()
 
     def end(self, new: Event | str) -> tuple[Sequence[Event], Sequence[Event]]:
-        """See `Past`. New are RUN_RESUMED, once, and RESUME_DIVERGED at the first difference."""
+        """Implement `Past.end`. New events are RUN_RESUMED, once, and RESUME_DIVERGED at the first difference."""
         self.passed = True
         self._cancelled = self._cancelled or isinstance(new, ev.CancelRequested)
         if self._diverged is None:
@@ -117,7 +117,7 @@ class RecordedEvents:
         return [one for one in self._events if one is not None], said
 
     def _difference(self, new: Event | str) -> ev.ResumeDiverged | None:
-        """How the run differs, if it does not repeat a recorded event although it is beyond it.
+        """Return how the run differs, if it has gone beyond a recorded event without repeating it.
 
         Events of calls may come in any order until their step ends, because calls run at the same time.
         """
@@ -159,7 +159,7 @@ def _is_of_call(new: Event | str) -> bool:
 
 
 def _is_from_outside(event: Event) -> bool:
-    """Whether the loop does not make this event by itself when it runs the round again."""
+    """Return whether the loop does not make this event by itself when it runs the round again."""
     match event:
         case ev.MessageAdded(origin="user") | ev.VerdictGiven(role="check"):
             return True
@@ -170,13 +170,13 @@ def _is_from_outside(event: Event) -> bool:
 
 
 def call_of(event: Event) -> str | None:
-    """The call of the run that an event is about; None if it is about none."""
+    """Return the call of the run that an event is about; None if it is about none."""
     if isinstance(event, ev.QuestionAsked):
         return event.waiting_call
     return getattr(event, "call_id", None)
 
 
 def describe(event: Event) -> str:
-    """The event's type and what it is about, as in `VERDICT_GIVEN gate tests:checked`."""
+    """Return the event's type and what it is about, for example `VERDICT_GIVEN gate tests:checked`."""
     about = (str(getattr(event, name)) for name in _IDENTITY.get(type(event), ()) if getattr(event, name) is not None)
     return " ".join((str(type(event).__struct_config__.tag), *about))

@@ -1,4 +1,4 @@
-"""The effects of a run that continues: answered from the record of its open round, and where that ends by others."""
+"""The effects of a run that continues: answered from the record of its open round, then by other effects."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _name_effect(key: EffectKey) -> str:
 
 
 class RecordedRound:
-    """Effects of a run that continues: answered from the record of the open round, and where it ends by others.
+    """Effects of a run that continues: answered from the record of the open round, then by other effects.
 
-    A call that had begun and has no result is not answered here: see `tool_execution.py`. One whose arguments exist
-    only in redacted form cannot be run, and its result is `unknown`.
+    A call that had begun and has no result is not answered here, but in `tool_execution.py`. A call whose arguments
+    exist only in redacted form cannot be run, and its result is `unknown`.
     """
 
     def __init__(self, point: ResumePoint, log: Log, then: Effects) -> None:
-        """then: does what the record does not hold."""
+        """Take the recorded answers of the open round. then: does what the record does not hold."""
         self._log = log
         self._then = then
         self._tools = point.started.tools
@@ -59,7 +59,7 @@ class RecordedRound:
         self._started = {event.call_id for event in events if isinstance(event, ev.ToolExecutionStarted)}
         self._closing = any(isinstance(e, ev.MessageAdded) and e.origin == "closing" for e in events)
         self._refusals: dict[int, Event] = {}
-        if self._steps:  # a refusal before the first step of a round is asked for again: another budget may have room
+        if self._steps:  # a refusal before the first step of a round is not reused: another budget may have room
             self._refusals = {e.step: e for e in events if isinstance(e, ev.BudgetRefused | ev.LimitReached)}
         self._verdicts: dict[tuple[str, str, str], deque[Any]] = {}
         for event in events:
@@ -72,43 +72,43 @@ class RecordedRound:
                     pass
 
     async def once(self, key: EffectKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Effects`. Answered from the record if it has the result; else the run goes beyond its record."""
+        """Return the recorded result if there is one; otherwise go beyond the record and do the effect."""
         known = self._known(key) if self._log.has_past else _MISSING
         if known is not _MISSING:
             return known
         if self._log.catching_up:
             self._log.end_past(_name_effect(key))
-            await checkpoint()  # a run that was cancelled before does nothing new
+            await checkpoint()  # a run that was already cancelled does nothing new
         return await self._then.once(key, work)
 
     def began(self, key: EffectKey) -> bool:
-        """See `Effects`. Says what the record holds, until the run is beyond all of it."""
+        """Return whether the record holds the beginning; False once the run is beyond all of the record."""
         if not self._log.has_past:
             return False
         return key.step in self._steps if key.kind == "response" else key.call_id in self._started
 
     def has_result(self, call_id: str) -> bool:
-        """See `Effects`. True if the record holds the result."""
+        """Return whether the record holds the result."""
         return call_id in self._values
 
     def may_start_early(self, call_id: str) -> bool:
-        """See `Effects`."""
+        """Return whether this call may start before its response is complete."""
         return self._then.may_start_early(call_id)
 
     def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
-        """See `Effects`."""
+        """Return the fingerprint of this result of a call."""
         return self._then.fingerprint(call, content, images)
 
     def judgement(self, step: int, results: Sequence[ev.ToolCallResult]) -> StepJudgement | None:
-        """See `Effects`. The log itself takes a recorded end of a step, with its judgement, from the record."""
+        """Return the judgement from the next effects. The log takes a recorded end of a step from the record itself."""
         return self._then.judgement(step, results)
 
     def settled(self, step: int) -> Sequence[Event] | None:
-        """See `Effects`."""
+        """Return the events with which another program's loop settled the calls of this step, if there are any."""
         return self._then.settled(step)
 
     def has_decision(self, steps: int) -> bool:
-        """See `Effects`."""
+        """Return whether another program's loop made another decision after this many steps."""
         return self._then.has_decision(steps)
 
     def _keep(self, role: str, name: str, call_id: str | None, said: Any) -> None:
@@ -116,7 +116,7 @@ class RecordedRound:
 
     @property
     def _has_system_prompt(self) -> bool:
-        """Whether the record holds an answer of the system prompt's function. It is asked only if the step has room."""
+        """Whether the record has an answer of the system prompt's function. It is called only if the step has room."""
         return any(said for (role, _, _), said in self._verdicts.items() if role == "system")
 
     def _known(self, key: EffectKey) -> Any:
@@ -143,7 +143,7 @@ class RecordedRound:
 
 
 def may_be_redacted(call: ToolCall, redaction: Sequence[str]) -> bool:
-    """Whether the recorded arguments of a call may differ from those that the model wrote.
+    """Return whether the recorded arguments of a call may differ from those that the model wrote.
 
     redaction: names of the functions that redacted the record (`RunStarted.functions`).
     """
@@ -153,7 +153,7 @@ def may_be_redacted(call: ToolCall, redaction: Sequence[str]) -> bool:
 
 
 def _responses(events: Sequence[Event]) -> dict[int, Response | None]:
-    """The responses of the steps in these events, by step; None for a step that ended without one."""
+    """Return the responses of the steps in these events, by step; None for a step that ended without one."""
     found: dict[int, Response | None] = {}
     complete: dict[str, list[str]] = {}
     for event in events:
@@ -170,13 +170,13 @@ def _responses(events: Sequence[Event]) -> dict[int, Response | None]:
 
 
 def _all_complete(response: ev.ResponseFinished) -> list[str]:
-    """The complete calls of a response of which no stream was recorded."""
+    """Return the complete calls of a response without a recorded stream."""
     broken_off = {*response.without_arguments, response.truncated}
     return [call.id for call in response.message.calls if call.id not in broken_off]
 
 
 def _values(events: Sequence[Event], tools: Sequence[ToolSpec]) -> dict[str, Any]:
-    """What the functions of calls returned, by call id; the result itself for calls that had one without running."""
+    """Return what the functions of calls returned, by call id; for calls that did not run, their result itself."""
     values: dict[str, Any] = {
         event.call_id: CallOutcome(content=event.content, status=event.status, images=event.images)
         for event in events
@@ -187,8 +187,8 @@ def _values(events: Sequence[Event], tools: Sequence[ToolSpec]) -> dict[str, Any
 
 
 def _has_to_say_it_again(value: Any) -> bool:
-    """Whether the record may hold only a part of what a call returned.
+    """Return whether the record may hold only a part of what a call returned.
 
-    That is so for a last phase without its acceptance, and for a sub-agent's questions, which are several events.
+    This is the case for a last phase without its acceptance, and for a sub-agent's questions, which are several events.
     """
     return isinstance(value, SubagentAsks) or (isinstance(value, Phase) and value.percentage >= 100)

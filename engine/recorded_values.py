@@ -1,4 +1,4 @@
-"""Restores what the functions of tools returned in a recorded run, as far as its events say."""
+"""Restore what the functions of tools returned in a recorded run, as far as its events show it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Ph
 
 
 class RecordedValue(Struct, frozen=True):
-    """What the function of a tool returned."""
+    """Value that a tool's function returned."""
 
     t: int
-    """When: milliseconds since the run began."""
+    """Time of the return, in milliseconds since the run began."""
     value: Any
 
 
 def recorded_values(events: Sequence[ev.Event], tools: Sequence[ToolSpec]) -> dict[str, RecordedValue]:
-    """What the function of each call returned, by call id. Calls that were cut off have no value.
+    """Return what the function of each call returned, by call id. Calls that were cut off have no value.
 
-    events: of one run, stream parts (deltas) may be left out. tools: those of the run.
+    events: those of one run; stream parts (deltas) may be left out. tools: those of the run.
     """
     results = {e.call_id: e for e in events if isinstance(e, ev.ToolCallResult)}
     cut_off = next((e.seq for e in events if isinstance(e, ev.LimitReached)), None)
@@ -94,7 +94,7 @@ def recorded_values(events: Sequence[ev.Event], tools: Sequence[ToolSpec]) -> di
 
 
 def _rest_of_content(result: ev.ToolCallResult | None, first_line: str) -> str | None:
-    """The part of a result's content after this first line; None if it begins otherwise."""
+    """Return the rest of a result's content after this first line; None if it begins differently."""
     if result is None or not result.content.startswith(f"{first_line}\n"):
         return None
     return result.content[len(first_line) + 1 :]

@@ -1,8 +1,8 @@
-"""Builds the response of one step from the chunks of all its attempts.
+"""Build the response of one step from the chunks of all its attempts.
 
 A provider may wrap several others (retries, fallbacks, races). Its stream then says which model answers, and when an
-attempt is void. Each attempt has an id, `{step}.{number}`, which its deltas carry, so that a reader can take back the
-text of a void attempt. Reading calls that a void attempt started are cancelled; writing calls had not started yet.
+attempt is void. Each attempt has an id, `{step}.{number}`, which its deltas carry, so that a reader can remove the text
+of a void attempt. Reading calls that a void attempt started are cancelled; writing calls had not started yet.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from .providers.errors import BILLED_KINDS, Degenerate, attempt_ended
 from .tool_calls import ToolCalls
 
 MAX_REPEATED_TEXT = 200
-"""Characters of text that are recorded of a response that consists of the repetition alone."""
+"""Most characters recorded of a response that consists only of repeated text."""
 
 
 class ResponseBuilder:
-    """Builds one response from its chunks. calls: receives complete tool calls; None if no call is executed."""
+    """Builder of one response from its chunks. calls: receives complete tool calls; None if no call is executed."""
 
     def __init__(self, context: Context, step: int, calls: ToolCalls | None) -> None:
         self.cut_at: str | None = None
         """Id of the completion call at which the stream is to be cut; None if there is none."""
         self.repeated: RepeatedText | None = None
-        """The repetition for which the response is cut, because it might never end."""
+        """The repetition for which the response is cut, because it might not end by itself."""
         self.cut_for = ""
-        """Why the response is cut, other than at a completion call; see `ResponseFinished.cut_for`."""
+        """Reason why the response is cut, other than a completion call (`ResponseFinished.cut_for`)."""
         self._context = context
         self._log = context.log
         self._step = step
@@ -60,7 +60,7 @@ class ResponseBuilder:
         self._usage_complete = False
         self._model = ""
         self._complete: list[str] = []
-        """Ids of the complete calls, in the order in which they became so."""
+        """Ids of the complete calls, in the order in which they became complete."""
         self._begin_attempt(context.provider.model)
 
     @property
@@ -79,13 +79,13 @@ class ResponseBuilder:
         return "" if self._ended else self.attempt
 
     def feed(self, chunk: AnyChunk) -> bool:
-        """Process one chunk. Returns whether the response is `cut`; no chunk may follow then."""
+        """Process one chunk and return whether the response is `cut`; then no chunk may follow."""
         if type(chunk) is ModelSelected:
             self._switch_model(chunk.model)
         elif type(chunk) is AttemptEnded:
             self._log_parallel_attempt(chunk) if chunk.beside else self._retract(chunk)
         elif isinstance(chunk, MERGEABLE) and chunk.pieces and not self._meter.has_room_for(chunk):
-            for piece in split_delta(chunk):  # a limit may fall within it
+            for piece in split_delta(chunk):  # a limit may be exceeded within it
                 self._feed(piece)
                 if self.cut:
                     break
@@ -120,7 +120,7 @@ class ResponseBuilder:
     def retry_degenerate(self) -> bool:
         """Retract a response that repeats itself and begin a new attempt, if the policy and the limits allow it.
 
-        Returns whether a new attempt began.
+        Return whether a new attempt began.
         """
         if self._retries >= self._context.policy.degeneration.attempts:
             return False
@@ -132,7 +132,7 @@ class ResponseBuilder:
         return not self.cut_for
 
     def degenerate_error(self) -> Degenerate:
-        """The error for a response that repeats itself, with the text before the repetition."""
+        """Return the error for a response that repeats itself, with the text before the repetition."""
         assert self.repeated is not None
         text = self._assembler.message.text
         before = self.repeated.before(text) if self.repeated.part == "text" else text
@@ -143,7 +143,7 @@ class ResponseBuilder:
         self._log_failure(attempt_ended(error, self._model))
 
     def build(self) -> Response:
-        """The whole response, or the part before it was cut."""
+        """Return the whole response, or the part before the cut."""
         assembler = self._assembler
         if self.cut_for:
             self._log_events(assembler.close_truncated())
@@ -202,10 +202,10 @@ class ResponseBuilder:
         if self._calls is not None:
             self._calls.discard()
         self._ended = True
-        self.cut_for = self._context.limits.used_up(self._step)  # before another attempt is waited for
+        self.cut_for = self._context.limits.used_up(self._step)  # before waiting for another attempt
 
     def _log_failure(self, ended: AttemptEnded) -> bool:
-        """Log that the current attempt failed; True if it had already produced output."""
+        """Log that the current attempt failed, and return whether it had already produced output."""
         message = self._assembler.message
         shown = bool(message.text or message.calls or message.reasoning)
         billed = shown or ended.kind in BILLED_KINDS
@@ -225,13 +225,13 @@ class ResponseBuilder:
     # ---- events and calls
 
     def _log_events(self, events: Iterable[Event]) -> int:
-        """Log events of the response. Returns when the latest was logged, in milliseconds since the run began."""
+        """Log events of the response. Return the time of the latest, in milliseconds since the run began."""
         detector, t = self._detector, 0
         for event in events:
             if detector is not None and (repeated := detector.feed(event)) is not None:
                 self.repeated = repeated
             if type(event) is ToolCallEnd:
-                self.repeated = None  # a call that has come whole is not endless
+                self.repeated = None  # a call that arrived whole is not endless
                 self._complete_call(event)
             else:
                 t = self._log.append(event).t
@@ -256,7 +256,7 @@ class ResponseBuilder:
         return self._context.priced(self._tokens(message), self._model or self._context.provider.model)
 
     def _tokens(self, message: AssistantMessage) -> Usage:
-        """Usage as the provider reported it; what it had not reported before a cut is estimated."""
+        """Return the usage that the provider reported; what it had not reported before a cut is estimated."""
         reported = self._assembler.usage
         whole = self._assembler.finish is not None or self._usage_complete
         if reported is not None and whole and not reported.estimated:

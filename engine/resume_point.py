@@ -1,7 +1,7 @@
 """The point from which a run whose process was killed goes on.
 
-State is folded from the record up to the last decision. The round after it is run again by the ordinary loop: effects
-are answered from the record (`recorded_round.py`), and the log recognises the events that the record holds already
+State is folded from the record up to the last decision. The ordinary loop runs the next round again: effects are
+answered from the record (`recorded_round.py`), and the log recognises the events that the record already holds
 (`recorded_events.py`). Where the record ends, the run is live.
 """
 
@@ -22,45 +22,45 @@ from .recorded_events import call_of, describe
 from .records.qualified_names import current_name
 
 _HOOKS = ("gate", "judge", "text_rule", "handler", "system")
-"""Roles of hooks that an engine has by name."""
+"""Roles of the hooks that records name."""
 _DELTAS = ev.STREAM_PARTS - {ev.ToolCallEnd}
 
 
 @dataclass(slots=True)
 class ResumePoint:
-    """The state of a run whose record has no end."""
+    """State of a run whose record has no end."""
 
     before: Sequence[Event]
     """The events up to the last decision, or the first event if there is no decision; without deltas."""
     facts: Facts
     """The facts after `before`."""
     history: StepHistory
-    """The memory of the steps in `before`, to judge those that follow."""
+    """The memory of the steps in `before`, needed to judge the steps after them."""
     latest: Facts
     """The facts after all events."""
     events: Sequence[Event]
     """The events after `before`, without deltas."""
     void: Set[int]
-    """Positions in `events` of those of which nothing is repeated: of interrupted steps and failed attempts."""
+    """Positions in `events` of events that are not repeated: those of interrupted steps and failed attempts."""
     started: ev.RunStarted
     interrupted_step: int | None
-    """The step whose response is incomplete, which is requested again; None if there is none."""
+    """The step whose response is incomplete and is requested again; None if there is none."""
     last: Event
-    """The last event, a stream part perhaps."""
+    """The last event, which may be a stream part."""
     decision: Decision | None = None
-    """The last decision, which the loop acts on first."""
+    """The last decision, on which the loop acts first."""
     decided_at: int = 0
     """Sequence number of the last decision."""
     decided_on: Facts = field(default_factory=Facts)
-    """The facts of which the last decision was made."""
+    """The facts from which the last decision was made."""
     no_next_step_prompt: bool = False
-    """Whether a handler asked for no next-step prompt."""
+    """Whether a handler asked for the run to have no next-step prompt."""
     due: bool = False
-    """Whether the next event is a decision that is not made yet: the run is a fork without one of its own."""
+    """Whether the next event is a decision that has not been made: the run is a fork without a decision yet."""
 
     @classmethod
     def at(cls, events: Sequence[Event]) -> ResumePoint:
-        """The resume point after these events of a run, the first of which is RUN_STARTED."""
+        """Return the resume point after these events of a run, the first of which is RUN_STARTED."""
         all_of = [_with_current_name(event) for event in events if type(event) not in _DELTAS]
         due = _is_due(all_of)
         decided = max((n for n, event in enumerate(all_of) if isinstance(event, ev.DecisionMade) or due), default=0)
@@ -89,10 +89,10 @@ class ResumePoint:
         return here
 
     def missing_hook(self, functions: Mapping[str, Sequence[str]]) -> ev.ResumeDiverged | None:
-        """The first recorded verdict of the open round whose hook is not among these any more; None if all are there.
+        """Return the first recorded verdict of the open round whose hook is not among `functions`; None if all are.
 
-        functions: names of the hooks by role. That the verdict is not repeated would show only at the end of its step,
-        when the run has gone on already.
+        functions: names of the hooks by role. Otherwise the missing verdict would be noticed only at the end of its
+        step, when the run has already continued.
         """
         for number, event in enumerate(self.events):
             if isinstance(event, ev.VerdictGiven) and event.role in _HOOKS and number not in self.void:
@@ -103,7 +103,7 @@ class ResumePoint:
         return None
 
     def check_copy(self) -> None:
-        """Raises WrongUse for a fork whose process was killed while it wrote its copy of the origin."""
+        """Raise WrongUse for a fork whose process was killed while it wrote its copy of the origin."""
         origin = self.started.origin
         if origin is not None and self.last.seq < origin.at - 1:
             raise WrongUse(
@@ -113,7 +113,7 @@ class ResumePoint:
             )
 
     def first_decision(self, decide: Callable[[Facts], Decision]) -> Decision:
-        """The decision with which a fork begins. Before the first step no nudge applies, as in any run."""
+        """Return the decision with which a fork begins. Before the first step no nudge applies, as in any run."""
         decision = decide(self.facts)
         if self.facts.attempt or applies_before_first_step(decision):
             return decision
@@ -121,14 +121,14 @@ class ResumePoint:
 
     @property
     def answers(self) -> list[ev.QuestionAnswered]:
-        """The user's answers with which the run began, if what follows from them is not settled by a decision yet."""
+        """The user's answers with which the run began, if no decision has settled their consequences yet."""
         return [event for event in self.events if isinstance(event, ev.QuestionAnswered)]
 
     def divergence(self, decide: Callable[[Facts], Decision]) -> ev.ResumeDiverged | None:
-        """How the last decision would be another one now; None if it would be the same.
+        """Return how the last decision would differ now; None if it would be the same.
 
-        decide: the run's function of decision. A decision that it did not make (a cancellation, an internal error) is
-        not compared.
+        decide: the run's decision function. A decision that it did not make (a cancellation, an internal error) is not
+        compared.
         """
         then = self.decision
         if then is None or not made_by_policy(then):
@@ -140,7 +140,7 @@ class ResumePoint:
 
 
 def _is_due(events: Sequence[Event]) -> bool:
-    """Whether these are the events of a fork that has made no decision of its own."""
+    """Return whether these are the events of a fork that has not made a decision yet."""
     started = events[0]
     if not isinstance(started, ev.RunStarted) or started.origin is None or events[-1].seq < started.origin.at - 1:
         return False
@@ -154,14 +154,14 @@ def _fold(facts: Facts, events: Iterable[Event], judge: StepJudge) -> Facts:
 
 
 def _with_current_name(event: Event) -> Event:
-    """The event with the present name of the function that it names."""
+    """Return the event with the current name of the function that it names."""
     if isinstance(event, ev.VerdictGiven | ev.EvaluationFinished):
         return replace(event, name=current_name(event.name))
     return event
 
 
 def _interrupted_step(events: Sequence[Event]) -> int | None:
-    """The step that was in progress at the end of these events and whose response is incomplete."""
+    """Return the step in progress at the end of these events, whose response is incomplete; None if there is none."""
     for event in reversed(events):
         match event:
             case ev.StepStarted(step=step):
@@ -184,13 +184,13 @@ def _comparable(decision: Decision) -> Decision:
 
 
 def _name_decision(decision: Decision) -> str:
-    """The decision without texts of a model or a user, as in `DECISION_MADE stop(completed) by finished`."""
+    """Return the decision without texts of a model or a user, as in `DECISION_MADE stop(completed) by finished`."""
     said = "go on" if isinstance(decision, GoOn) else str(decision)
     return f"DECISION_MADE {said} by {decision.rule}"
 
 
 def _void(events: Sequence[Event], interrupted_step: int | None) -> set[int]:
-    """Positions of events of which nothing is repeated: of interrupted steps, and of calls of failed attempts."""
+    """Return the positions of events that are not repeated: of interrupted steps, and of calls of failed attempts."""
     void: set[int] = set()
     begins = [number for number, event in enumerate(events) if isinstance(event, ev.StepStarted)]
     for begin, end in zip(begins, [*begins[1:], len(events)], strict=False):
@@ -210,7 +210,7 @@ def _interrupts(event: Event, step: int) -> bool:
 
 
 def _of_other_calls(events: Sequence[Event], begin: int, end: int) -> Iterator[int]:
-    """Positions of the events in a step about calls that its response does not hold."""
+    """Yield the positions of the events in a step about calls that its response does not hold."""
     response = next((event for event in events[begin:end] if isinstance(event, ev.ResponseFinished)), None)
     known = {call.id for call in response.message.calls} if response is not None else set()
     for number in range(begin, end):

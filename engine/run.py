@@ -1,4 +1,4 @@
-"""One run: a task of its own, and the handle that a user holds.
+"""One run: a separate task, and the handle that a user holds.
 
     async with engine.start("Set the port to 8080") as run:
         async for event in run:
@@ -6,8 +6,8 @@
     print(run.outcome.stop_reason)
 
 The run's task owns everything that waits: scopes, task groups, connections, context variables. The user's side only
-reads from a bus, so it may stall, raise or leave without harm. Leaving the block ends a run that is still going; a
-cancellation of the user's task ends it too and is passed on once the run has cleaned up.
+reads from a bus, so it may stall, raise or leave without harm. Leaving the block ends a run that has not ended; a
+cancellation of the user's task also ends it, and is passed on once the run has cleaned up.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from .providers._wrapper import wait_shielded
 from .user_message import Prompt
 
 TIDY_SECONDS = 10.0
-"""How long leaving `async with run` waits for a run to clean up, before it cancels the task."""
+"""Seconds that leaving `async with run` waits for a run to clean up before it cancels the task."""
 
 
 class Run(Generic[OutputT]):
-    """The handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run.
+    """Handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run.
 
-    body: what the run's task executes, called with this handle.
+    body: function that the run's task executes, called with this handle.
     """
 
     def __init__(self, run_id: str, session_id: str, bus: Bus, body: Callable[[Run[OutputT]], Awaitable[None]]) -> None:
@@ -48,14 +48,14 @@ class Run(Generic[OutputT]):
         self.session_id = session_id
         self.bus = bus
         self.context: Context | None = None
-        """State that the parts of the run share; None until the run has begun."""
+        """The state that the parts of the run share; None until the run has begun."""
         self._body = body
         self._outcome: Outcome[OutputT] | None = None
         self._lost: RunLost | ResumeRefused | None = None
         self._task: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
-        """Done as the task ends: a callback of the task would wake up who waits a turn of the loop later."""
+        """Done when the task ends. A callback of the task would wake up waiting tasks one loop turn later."""
         self._cancel_early: str | None = None
         self._prompt_handlers: tuple[PromptHandler, ...] = ()
         self._evaluate: Evaluator | None = None
@@ -106,7 +106,7 @@ class Run(Generic[OutputT]):
         return self
 
     def _not_begun(self, task: asyncio.Task[None]) -> None:
-        """A task that is cancelled before its first turn runs nothing, so nothing else wakes up who entered the run."""
+        """Wake up the task that entered the run: a task cancelled before its first turn runs no code that would."""
         if self._started is not None and not self._started.done():
             self._started.cancel()
         self._wake()
@@ -126,7 +126,7 @@ class Run(Generic[OutputT]):
         return self.events()
 
     def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
-        """The run's events after number `after`, up to the last one, or until another process takes the run over.
+        """Yield the run's events after number `after`, up to the last one or until another process takes over the run.
 
         Raises WrongUse if nobody has entered the run: it has not begun, and would never publish an event.
         """
@@ -134,7 +134,7 @@ class Run(Generic[OutputT]):
         return self.bus.read(after)
 
     async def tree_events(self) -> AsyncIterator[tuple[Run[Any], Event | Lagged]]:
-        """Yield the events of this run and of all its sub-agents, each with its run; those of one run in order.
+        """Yield the events of this run and of all its sub-agents, each with its run. Those of one run are in order.
 
         What sub-agents did in a process that died is in their records only.
         """
@@ -168,18 +168,18 @@ class Run(Generic[OutputT]):
                 reader.cancel()
 
     def messages(self, format: MessageFormat | None = None) -> list[Any]:
-        """The messages of the session up to here, as `Session.messages`; none if the run has not begun."""
+        """Return the session's messages up to here, like `Session.messages`; none if the run has not begun."""
         return messages_in(format, [] if self.context is None else self.context.transcript.messages)
 
     def cancel(self, cause: str = "caller") -> None:
-        """End the run as `cancelled`, for this cause, which is recorded. A run that has finished stays as it is."""
+        """End the run as `cancelled`, for this cause, which is recorded. A finished run is not changed."""
         if self.context is not None:
             self.context.cancel(cause)
         else:
             self._cancel_early = self._cancel_early or cause
 
     def say(self, text: Prompt, *, id: str | None = None) -> str:
-        """Send the run a message of the user; returns the message's id.
+        """Send a message of the user to the run and return the message's id.
 
         text: or texts and images, as in a prompt. The message is part of the next request. Raises WrongUse if the run
         has finished, or the message is empty.
@@ -198,7 +198,7 @@ class Run(Generic[OutputT]):
     async def wait(self) -> Outcome[OutputT]:
         """Wait for the outcome. If the waiting task is cancelled, the run is, too.
 
-        Raises RunLost if another process has taken the run over: this one wrote no end of it. Raises WrongUse if
+        Raises RunLost if another process has taken the run over: this one did not write its end. Raises WrongUse if
         nobody has entered the run.
         """
         task = self._entered("wait for it")
@@ -243,10 +243,10 @@ class Run(Generic[OutputT]):
             self._started.set_result(None)
 
     async def drive(self) -> None:
-        """Execute the run and write its last event, `RunFinished`, also if an error ends it.
+        """Execute the run and write its last event, `RunFinished`, even if an error ends it.
 
-        RunLost and ResumeRefused end it without another event. A cancellation of the run's own task, for example at
-        the end of the event loop, ends the run as `cancel` does and is raised again after that.
+        RunLost and ResumeRefused end it without another event. A cancellation of the run's own task, for example at the
+        end of the event loop, ends the run like `cancel` and is then raised again.
         """
         context = self._attached()
         try:
@@ -306,7 +306,7 @@ class Run(Generic[OutputT]):
         if task is None or task.done():
             return
         if self.context is None:
-            task.cancel()  # it waits for its turn or for the provider: nothing to clean up
+            task.cancel()  # waiting for its turn or for the provider: nothing to clean up
         self.cancel(self.leave_cause)
         await wait_shielded(task, TIDY_SECONDS)
 
@@ -317,7 +317,7 @@ def with_output(context: Context, outcome: Outcome) -> Outcome:
 
 
 def _lost_in(error: BaseException) -> RunLost | ResumeRefused | None:
-    """The reason why this process writes no end of the run, if the error is one or contains one in a group."""
+    """Return the reason why this process writes no end of the run, if the error is or contains one; else None."""
     if isinstance(error, RunLost | ResumeRefused):
         return error
     if isinstance(error, BaseExceptionGroup):

@@ -1,4 +1,4 @@
-"""Begins a run: with a prompt, with answers, or at the place where its process was killed."""
+"""Begin a run: with a prompt, with answers, or where its process was killed."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from .resume_point import ResumePoint
 
 @dataclass(frozen=True, slots=True)
 class PromptGiven:
-    """A run begins with a new prompt."""
+    """Start of a run with a new prompt."""
 
     message: UserMessage
 
 
 @dataclass(frozen=True, slots=True)
 class AnswersGiven:
-    """A run begins with answers to open questions."""
+    """Start of a run with answers to open questions."""
 
     answers: Sequence[AnswerGiven]
 
 
 @dataclass(frozen=True, slots=True)
 class ForkStarted:
-    """A run begins as a fork: with a decision of a recorded run, which it makes again."""
+    """Start of a fork with a decision of a recorded run, which it makes again."""
 
     point: ResumePoint
     lines: Sequence[Event | DrainedChunk]
-    """The copied lines that its record begins with."""
+    """The copied lines at the beginning of its record."""
 
 
 Opening = PromptGiven | AnswersGiven | ResumePoint | ForkStarted
@@ -58,7 +58,7 @@ def continued(opening: Opening) -> ResumePoint | None:
 
 
 def check_end(journal: Journal, point: ResumePoint) -> None:
-    """Refuse to resume a run whose record was written to since it was read: somebody else has resumed it."""
+    """Refuse to resume a run whose record was written to since it was read: another process has resumed it."""
     last = None if journal.path is None else last_seq(journal.path)
     if last is not None and last != point.last.seq:
         raise WrongUse(
@@ -68,7 +68,7 @@ def check_end(journal: Journal, point: ResumePoint) -> None:
 
 
 def check_not_answered(journal: Journal, end: tuple[str, int]) -> None:
-    """Refuse an answer if the record goes on after `end`: somebody else may have answered, and run the calls."""
+    """Refuse an answer if the record goes on after `end`: another process may have answered, and run the calls."""
     last = None if journal.path is None else last_event(journal.path)
     if last is not None and last != end:
         raise WrongUse(
@@ -78,7 +78,7 @@ def check_not_answered(journal: Journal, end: tuple[str, int]) -> None:
 
 
 def prompt_of(opening: Opening) -> str | None:
-    """The prompt with which a run began; None if it began with an answer."""
+    """Return the prompt with which a run began; None if it began with an answer."""
     match opening:
         case PromptGiven(message):
             return message.text
@@ -90,7 +90,7 @@ def prompt_of(opening: Opening) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RunIds:
-    """The ids of a run and its session."""
+    """Ids of a run and its session."""
 
     run: str
     session: str
@@ -109,11 +109,11 @@ def start(
 ) -> None:
     """Append the first events of a new run.
 
-    paused: the facts of the paused run that it continues; None if it continues none. before: what all earlier runs of
-    the session used. history: the messages with which the session begins, if this is its first run.
+    paused: the facts of the paused run that it continues; None if it continues none. before: usage of all earlier runs
+    of the session. history: the messages with which the session begins, if this is its first run.
     """
     message = opening.message if isinstance(opening, PromptGiven) else None
-    if history:  # too large a context is compacted before the first request
+    if history:  # a context that is too large is compacted before the first request
         before = replace(before, context_tokens=estimate_tokens(sum(map(message_size, history))))
     context.started_at = context.clock.wall().isoformat(timespec="milliseconds")
     context.log.append(

@@ -1,9 +1,9 @@
 """A session: one conversation of many runs, one at a time.
 
 Each run starts with new facts, so what ended an earlier run never ends a later one; only the transcript continues. A
-second run on a busy session is refused or queued, as the session's `busy` says.
+second run on a busy session is refused or queued, depending on `busy`.
 
-A run begins with a prompt, with the answer to a question of a paused run, where a killed process left it, or at a
+A run begins with a prompt, with the answer to a question of a paused run, where a killed process left off, or at a
 decision of a recorded run (`fork`).
 """
 
@@ -78,9 +78,9 @@ if TYPE_CHECKING:
 
 
 class Session(Generic[DepsT, OutputT]):
-    """One conversation. Made by `Engine.session`.
+    """A conversation. Made by `Engine.session`.
 
-    busy: what a second run does while one is going: `refuse` raises WrongUse, `queue` waits for its turn.
+    busy: what a second run does while one is in progress: `refuse` raises WrongUse, `queue` waits for its turn.
     history: the messages before its first prompt, checked (`message_history.py`).
     """
 
@@ -106,19 +106,19 @@ class Session(Generic[DepsT, OutputT]):
         self.metadata: Mapping[str, Any] = {}
         """Metadata of the conversation, for `RunContext`."""
         self.record = record
-        """Where the events of the next run go."""
+        """Destination of the events of the next run."""
         self.steps: Steps | None = None
-        """A durable engine that keeps responses and results of calls of the next run; None for none."""
+        """The durable engine that keeps responses and results of calls of the next run; None for none."""
         self.resumable = False
         """Whether the next run stops without an end when its provider is away (`ProviderAway`), for the host of the
         session to mark it as interrupted. If not, it ends as `provider_error`."""
         self.subagent_records: Any = None
-        """Where the sessions of its sub-agents are kept (`SubagentRecords`); None: beside its record."""
+        """Where the sessions of its sub-agents are kept (`SubagentRecords`); None: next to its record."""
         self._drain = drain
         self._parent = parent
         """For a sub-agent's session: the call that started it."""
         self.cut_off: Mapping[int, CutOff] = {}
-        """In a replay, by step number: what followed the cut of the response in the record of the next run."""
+        """In a replay, by step number: what followed the cut of a response in the record of the replayed run."""
         self._state = SessionState()
         self._memo: dict[Any, Any] = {}
 
@@ -129,7 +129,7 @@ class Session(Generic[DepsT, OutputT]):
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """The open questions of a paused run; see `answer`."""
+        """The open questions of a paused run, for `answer`."""
         return self._state.questions
 
     def start(self, prompt: Prompt, *, deps: DepsT | None = None, run_id: str | None = None) -> Run[OutputT]:
@@ -137,7 +137,7 @@ class Session(Generic[DepsT, OutputT]):
 
         prompt: a text, or texts and images (`user_message.py`).
         deps: the dependencies of this run: tools and hooks get them as `RunContext.deps`. They are never recorded.
-        run_id: a unique id of your own.
+        run_id: a unique id that you choose.
         """
         if isinstance(prompt, UserMessage) and self._config.runtime.replay is not None:
             return self._new_run(PromptGiven(prompt), run_id, deps)
@@ -165,10 +165,10 @@ class Session(Generic[DepsT, OutputT]):
     async def approve(
         self, call_id: str, arguments: Mapping[str, Any] | None = None, *, deps: DepsT | None = None
     ) -> Outcome[OutputT]:
-        """Approve a call that waits for it, and wait for the outcome.
+        """Approve a call that waits for approval, and wait for the outcome.
 
-        arguments: replace all arguments that the model gave the call. Raises WrongUse if no such call waits, or the
-        arguments do not fit its tool.
+        arguments: replace all arguments that the model gave the call. Raises WrongUse if no such call is waiting, or
+        the arguments do not fit its tool.
         """
         return await self.answer_all({call_id: Approve(arguments)}, deps=deps)
 
@@ -177,17 +177,17 @@ class Session(Generic[DepsT, OutputT]):
         return await self.answer_all({call_id: Deny(reason)}, deps=deps)
 
     async def extend(self, steps: int, call_id: str | None = None, *, deps: DepsT | None = None) -> Outcome[OutputT]:
-        """Grant a run that asks for more steps so many, and wait for the outcome. See `start_extend`."""
+        """Grant this many steps to a run that asks for more, and wait for the outcome. Like `start_extend`."""
         async with self.start_extend(steps, call_id, deps=deps) as run:
             return await run.wait()
 
     def start_extend(
         self, steps: int, call_id: str | None = None, *, deps: DepsT | None = None, run_id: str | None = None
     ) -> Run[OutputT]:
-        """Return a run that continues the paused one, which asks for more steps, with so many.
+        """Return a run that continues the paused one, which asks for more steps, with this many more.
 
-        call_id: which question is meant, where several sub-agents ask. Raises WrongUse if nothing asks for steps, or
-        for less than one. The answer "no" ends the run at its limit.
+        call_id: the question that is meant, if several sub-agents ask. Raises WrongUse if nothing asks for steps, or
+        for less than one step. The answer "no" ends the run at its limit.
         """
         check_granted(steps)
         asked = [question.call_id for question in self.questions if question.extends]
@@ -231,9 +231,9 @@ class Session(Generic[DepsT, OutputT]):
         return self._new_run(AnswersGiven(answers), run_id, deps)
 
     def messages(self, format: MessageFormat | None = None) -> list[Any]:
-        """Return all messages so far, the system prompt and the history included, as the model will get them next.
+        """Return all messages so far, with the system prompt and the history, as the model will get them next.
 
-        format: `openai` or `anthropic` for messages in their form, None for our own types. See `message_history.py`.
+        format: `openai` or `anthropic` for messages in their form, None for our own types (`message_history.py`).
         """
         rest = [message for message in self.history if not isinstance(message, SystemMessage)]
         begun = self.transcript.messages or [*self._config.system_messages(self.history), *rest]
@@ -255,10 +255,10 @@ class Session(Generic[DepsT, OutputT]):
         return self._state.interrupted is not None and not self._state.fork_lines
 
     def start_resumed(self, *, deps: DepsT | None = None) -> Run[OutputT]:
-        """The run whose process was killed, continued under its own id: no finished response or call is repeated.
+        """Return the interrupted run, continued under its own id: no finished response or call is repeated.
 
-        It offers its model the tools that it began with. Raises WrongUse if no run was killed, or if one of these
-        tools or a hook of the run is missing now.
+        It offers its model the tools that it began with. Raises WrongUse if no run was killed, or if one of these tools
+        or a hook of the run is now missing.
         """
         point = self._state.interrupted
         if point is None:
@@ -278,13 +278,13 @@ class Session(Generic[DepsT, OutputT]):
         record: RecordTarget = None,
         source: SessionRecord | None = None,
     ) -> Session:
-        """A new session that goes on from a decision of this one; its run begins with `start_fork`.
+        """Return a new session that continues from a decision of this one; its run begins with `start_fork`.
 
-        at: `seq` of the decision (DECISION_MADE), which is made anew. run: the run that made it, by its number from 1
+        at: `seq` of the decision (DECISION_MADE), which is made again. run: the run that made it, by its number from 1
             or by its id; by default the last one.
-        engine: has the model, policy and tools of the fork; by default this session's.
+        engine: provides the model, policy and tools of the fork; by default this session's.
         prompt: replaces the prompt of the run. results: replace what tools returned, by call id.
-        record: where the fork is recorded, a new file for example; it begins with a copy of what came before `at`.
+        record: destination of the fork's events, such as a new file. It begins with a copy of what came before `at`.
         source: the record of this session; by default the file that it writes to.
 
         Raises WrongUse; nothing is written before the fork's run begins.
@@ -302,7 +302,7 @@ class Session(Generic[DepsT, OutputT]):
         return forked
 
     def start_fork(self, *, deps: DepsT | None = None) -> Run[OutputT]:
-        """Return the run of a session that `fork` made. It makes the forked decision again, and goes on from there."""
+        """Return the run of a session that `fork` made. It makes the forked decision again and continues from there."""
         point, lines = self._state.interrupted, self._state.fork_lines
         if point is None or not lines:
             raise WrongUse(f"session {self.id} is no fork that can begin: make one with `session.fork(at=...)`")
@@ -315,7 +315,7 @@ class Session(Generic[DepsT, OutputT]):
         return point.before if point is not None and self._state.fork_lines else ()
 
     def load_fork(self, copies: Sequence[RecordedRun]) -> None:
-        """Load copies of runs with which a fork begins; the last one ends before the decision of the fork."""
+        """Load the copies of runs with which a fork begins; the last one ends before the decision of the fork."""
         self.load(copies)
         self._state.fork_lines = [line for run in copies for line in (*run.events, *run.after_cut)]
 
@@ -325,11 +325,11 @@ class Session(Generic[DepsT, OutputT]):
             self._state.load(run)
 
     def copy_from(self, other: Session) -> None:
-        """Take over the state of another session of this conversation, independent of it from then on."""
+        """Copy the state of another session of this conversation, independent of it from then on."""
         self._state = other._state.copy()
 
     def begin_as_recorded(self, run: RecordedRun) -> None:
-        """Begin the next run as the record of a foreign loop says: see `SessionState`."""
+        """Begin the next run as the record of another program's loop says (`SessionState.begin_as_recorded`)."""
         self._state.begin_as_recorded(run)
 
     def _check_what_is_brought(self) -> None:
@@ -344,7 +344,7 @@ class Session(Generic[DepsT, OutputT]):
         return Run(run_id or new_run_id(), self.id, bus, partial(self._body, opening=opening, deps=deps))
 
     async def _body(self, run: Run, opening: Opening, deps: DepsT | None) -> None:
-        """The whole run, in its own task."""
+        """Execute the whole run, in its own task."""
         options, clock = self._config.record_options, self._config.runtime.clock
         about: RunContext[None] = RunContext(self.id, run.id, owner=self.owner, metadata=self.metadata)
         makes_deps = dependencies(self._config.deps, deps, about)
@@ -375,7 +375,7 @@ class Session(Generic[DepsT, OutputT]):
                 self._state.remember(run.facts, (run.id, run.bus.last))
 
     def _prepare_record(self, journal: Journal, opening: Opening) -> None:
-        """Check that nobody else has gone on with the record. A fork begins its own with what it copies."""
+        """Check that nobody else has continued the record. A fork begins its own record with what it copies."""
         match opening:
             case ResumePoint():
                 check_end(journal, opening)
@@ -405,7 +405,7 @@ class Session(Generic[DepsT, OutputT]):
         start(context, self._config, opening, ids, paused, state.before, history)
 
     def _check_still_open(self, opening: Opening) -> None:
-        """Raise WrongUse if another run, for which this one has waited, was given an answer to the same question."""
+        """Raise WrongUse if another run, for which this one waited, was given an answer to the same question."""
         open_now = {question.call_id for question in self.questions}
         for answer in opening.answers if isinstance(opening, AnswersGiven) else ():
             if answer.question.call_id not in open_now:
@@ -445,7 +445,7 @@ class Session(Generic[DepsT, OutputT]):
             bus.start_at(point.last.seq)
         if isinstance(opening, ResumePoint):
             effects = self._continue(opening, log, effects, policy)
-        elif isinstance(opening, ForkStarted):  # its record holds nothing that it has done itself
+        elif isinstance(opening, ForkStarted):  # its record holds nothing that it did itself
             log.continue_from(opening.point.facts, opening.point.history, None, opening.point.last)
         return Context(
             log=log,
@@ -497,7 +497,7 @@ class Session(Generic[DepsT, OutputT]):
         return Durable(self.steps, log), limits
 
     def _continue(self, point: ResumePoint, log: Log, effects: Effects, policy: Policy) -> Effects:
-        """Let the log continue a recorded run. Returns its effects: these, after what its record holds."""
+        """Let the log continue a recorded run. Return the run's effects: these, after those in its record."""
         config = self._config
         diverged = point.divergence(lambda facts: config.decide_untraced(facts, policy))
         diverged = diverged or point.missing_hook(config.functions)

@@ -1,4 +1,4 @@
-"""What a session knows after its runs so far. Each run begins from it, and leaves it changed."""
+"""State of a session after its runs so far. Each run begins from it and changes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .resume_point import ResumePoint
 
 @dataclass(slots=True)
 class SessionState:
-    """The state of a session between two runs."""
+    """State of a session between two runs."""
 
     transcript: Transcript = field(default_factory=Transcript)
     questions: tuple[Question, ...] = ()
@@ -30,19 +30,19 @@ class SessionState:
     latest: Facts | None = None
     """The facts at the end of the latest run; None if the next run does not continue it."""
     before: Carried = field(default_factory=Carried)
-    """What all runs before the latest one used."""
+    """Usage of all runs before the latest one."""
     end: tuple[str, int] | None = None
     """The id of the latest run that has ended or was loaded, and the number of its last event."""
     interrupted: ResumePoint | None = None
-    """Where the latest loaded run stands, if it has no end. The transcript is then that of its last decision."""
+    """Where the latest loaded run stopped, if it has no end. The transcript is then that of its last decision."""
     fork_lines: Sequence[Event | DrainedChunk] = ()
     """The copied lines that the record of a fork begins with; empty once the fork has begun, and in other sessions."""
     functions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Names of the hooks of the latest loaded run, by role: to continue it, each role needs a hook again."""
+    """Names of the hooks of the latest loaded run, by role. To continue the run, each role needs a hook again."""
     tools: Sequence[ToolSpec] = ()
     """The tools that the latest loaded run offered its model; checked in the same way."""
     redacted_calls: Collection[str] = ()
-    """Ids of calls that wait for an approval and were loaded in redacted form."""
+    """Ids of calls that wait for approval and were loaded in redacted form."""
     waiting_subagents: dict[str, Any] = field(default_factory=dict)
     """Sessions of sub-agents that this process has run and that wait for the user's answers, by id."""
 
@@ -56,7 +56,7 @@ class SessionState:
         return replace(self, transcript=self.transcript.copy(), taken_ids=set(self.taken_ids))
 
     def load(self, run: RecordedRun) -> None:
-        """Take in a recorded run."""
+        """Load a recorded run."""
         self.pass_over()
         self.taken_ids.update(_started_calls(run), _responded_calls(run), call_ids(run.started.history))
         self.end_usage(continues=run.started.continues is not None)
@@ -73,7 +73,7 @@ class SessionState:
         self.redacted_calls = {call.id for call in waiting if may_be_redacted(call, redaction)}
 
     def pass_over(self) -> None:
-        """Take the rest of an interrupted run into the transcript: it is not resumed."""
+        """Take the rest of an interrupted run into the transcript, because it is not resumed."""
         if self.interrupted is not None:
             for event in self.interrupted.events:
                 self.transcript.feed(event)
@@ -85,13 +85,13 @@ class SessionState:
             self.before, self.latest = add_usage(self.before, usage_of(self.latest)), None
 
     def remember(self, facts: Facts, end: tuple[str, int]) -> None:
-        """Keep the facts with which a run ended. end: see the field."""
+        """Keep the facts with which a run ended. end: the field of that name."""
         self.latest, self.questions, self.end = facts, facts.questions, end
 
     def begin_as_recorded(self, run: RecordedRun) -> None:
-        """Begin the next run as the record of a foreign loop says: it may know less of the runs before it.
+        """Begin the next run as the record of another program's loop says: it may know less of the earlier runs.
 
-        What these used is what the run says of it, and its calls may have the ids of calls before it.
+        Their usage is what the run says it is, and the run's calls may reuse ids of earlier calls.
         """
         if not is_foreign(run.started.engine):
             return
@@ -106,5 +106,5 @@ def _started_calls(run: RecordedRun) -> set[str]:
 
 
 def _responded_calls(run: RecordedRun) -> set[str]:
-    """The calls in the responses of a run. An imported run has no stream, so its calls stand only there."""
+    """Return the ids of calls in the responses of a run. An imported run has no stream, so its calls are only there."""
     return {call.id for event in run.events if isinstance(event, ResponseFinished) for call in event.message.calls}
