@@ -516,6 +516,7 @@ KEYWORD_PATTERNS = (
         r"_(?:key|salt)([\"'])[ ]?,[ ]{0,20}([\"'])(?P<v>(?:(?!\2)[^\r\n]){20,100})\2",
         "salt",
     ),
+    KeywordPattern(("otpauth",), r"otpauth://[^\s\"'<>]{1,200}?[?&]secret=(?P<v>[A-Za-z2-7]{8,128})", "form"),
     KeywordPattern(
         ("sensitive",),
         rf"value[\"']?[ ]?[:=][ ]?{QUOTE}(?P<v>[^\s\"'\\]{{4,300}}){QUOTE}[^{{}}]{{0,80}}?sensitive",
