@@ -168,8 +168,6 @@ COMMAND_OPTIONS = (
 _LONGEST_COMMAND = 400
 """Characters of a command that are looked at."""
 KEYWORD_PATTERNS = (
-    KeywordPattern(("storepass", "keypass"), rf"(?:store|key)pass[ \t]{_VALUE}"),
-    KeywordPattern((".login(",), rf"\.login\([^()\n]{{1,80}}?,[ ]?{QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){QUOTE}"),
     KeywordPattern(
         ("auth=(",), rf"auth=\({QUOTE}[^\s\"'\\]{{1,80}}{QUOTE},[ ]?{QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){QUOTE}"
     ),
@@ -206,7 +204,6 @@ KEYWORD_PATTERNS = (
     KeywordPattern(
         ("htpasswd",), rf"htpasswd[ \t]-\w{{0,6}}b\w{{0,6}}[ \t]{_SAME_LINE}\S{{1,100}}[ \t]\S{{1,60}}[ \t]{_VALUE}"
     ),
-    KeywordPattern(("smbclient", "rpcclient"), rf"(?:smb|rpc)client{_SAME_LINE}[ \t]-U[ \t]?\S{{1,60}}?%{_VALUE}"),
     KeywordPattern(("/user:",), rf"/user:\S{{1,60}}[ \t]{_VALUE}"),
     KeywordPattern(
         ("echo ",),
@@ -234,8 +231,6 @@ KEYWORD_PATTERNS = (
     ),
     KeywordPattern((":thin:",), r":thin:[\w$]{1,60}/(?P<v>[^\s@\"'\\]{3,100})@"),
     KeywordPattern(('auth"', "auth\\", "_auth"), rf"auth(?:{QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}{_VALUE}", "login"),
-    KeywordPattern(("_auth",), rf"_auth[ \t]{{0,4}}=[ \t]{{0,4}}{_VALUE}", "login"),
-    KeywordPattern(('response="',), r'response="(?P<v>[a-f0-9]{32,64})"', "form"),
     KeywordPattern(("?code=", "&code="), r"[?&]code=(?P<v>[^\s\"'`&#\\]{20,400})", "generated"),
     KeywordPattern(("ssws ",), rf"ssws[ \t]{{1,4}}(?P<v>{_KEY_CHAR}{{20,80}})", "form"),
     KeywordPattern(("$apr1$",), r"\$apr1\$[./A-Za-z0-9]{1,8}\$(?P<v>[./A-Za-z0-9]{22})", "form"),
@@ -340,11 +335,6 @@ KEYWORD_PATTERNS = (
         rf"[\w-]{{5,8}}[ -]key[ ](?:\d{{1,3}}[ ])?(?:md5[ ])?(?:\d[ ])?{_WORD}",
     ),
     KeywordPattern(
-        ("curl",),
-        r"curl(?=[ \t])[^\n]{0,120}?[ \t](?:-u|--user)[ \t=]{1,3}[\"']?[^\s:\"']{1,60}:(?P<v>[^\s\"']{3,100})",
-        "argument",
-    ),
-    KeywordPattern(
         ("login ", "machine "),
         r"(?:login|machine)[ \t]{1,4}+\S{1,100}+(?:\s|\\n){1,20}+password[ \t]{1,4}(?P<v>[^\s\"',\\]{3,200})",
         "argument",
@@ -376,10 +366,6 @@ KEYWORD_PATTERNS = (
         ("alias set", "config host add"),
         rf"(?:alias set|config host add)[ \t]\S{{1,60}}[ \t]\S{{1,200}}[ \t]\S{{3,128}}[ \t]{_WORD}",
         "secret",
-    ),
-    KeywordPattern(
-        ("credential(",),
-        rf"credential\([ ]?{QUOTE}[^\s\"'\\]{{1,80}}{QUOTE},[ ]?{QUOTE}(?P<v>[^\s\"'\\]{{4,200}}){QUOTE}",
     ),
     KeywordPattern(
         (".open ", ".open("),
@@ -466,7 +452,6 @@ KEYWORD_PATTERNS = (
         ("auth",),
         rf"auth{EOL}(?:\$\d{{1,3}}{EOL}\S{{1,60}}{EOL})??\$\d{{1,4}}{EOL}(?P<v>[^\s\"'\\]{{4,200}})(?=\s|\\|\"|\Z)",
     ),
-    KeywordPattern(("requirepass", "masterauth"), rf"(?:requirepass|masterauth)[ ]{_WORD}"),
     KeywordPattern(
         ("acl setuser", "user default on"),
         r"(?:acl setuser|user)[ ]\S{1,60}[ ][^\n]{0,100}?[>](?P<v>[^\s\"'\\]{4,200})",
@@ -523,7 +508,6 @@ KEYWORD_PATTERNS = (
         ("aad3b435b51404eeaad3b435b51404ee:",), r"aad3b435b51404eeaad3b435b51404ee:(?P<v>[a-f0-9]{32})", "form"
     ),  # a dump of accounts: the LM hash of nothing, and the NT hash
     KeywordPattern(("userpassword::",), r"userpassword::[ ]?(?P<v>[A-Za-z0-9+/]{4,200}={0,2})", "form"),
-    KeywordPattern(("userpassword:",), rf"userpassword:[ ]{_WORD}"),
     KeywordPattern(
         (" * ", "\t*\t"), r"[ \t]\*[ \t]{1,8}\"?(?P<v>[^\s\"'*]{8,100})\"?[ \t]{1,8}\*(?=\s|\\|\Z)", "mixed"
     ),
@@ -537,12 +521,6 @@ KEYWORD_PATTERNS = (
         ("sensitive",),
         rf"value[\"']?[ ]?[:=][ ]?{QUOTE}(?P<v>[^\s\"'\\]{{4,300}}){QUOTE}[^{{}}]{{0,80}}?sensitive",
         back=400,
-    ),
-    KeywordPattern(
-        ("<key>",),
-        r"<key>[^<>\n]{0,40}?(?:password|passwd|token|secret|key|pwd)</key>\s{0,40}<string>"
-        r"(?P<v>[^<>\s]{4,400})</string>",
-        "secret",
     ),
     KeywordPattern(
         ("mnemonic", "seed phrase", "recovery phrase", "seed words"),

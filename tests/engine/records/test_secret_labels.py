@@ -6,6 +6,7 @@ import random
 import string
 
 import pytest
+from endstop.records.entropy import looks_random
 from endstop.records.redaction import Redaction
 from endstop.records.secret_labels import kind_of_label
 from hypothesis import given
@@ -132,3 +133,88 @@ def test_both_halves_of_a_key_are_hidden_whatever_stands_between_them(sign: str)
     halves = ("ghp_" + value("a") + "aB3", value("b") + value("c"))
     shown = Redaction()(f"token {sign.join(halves)} end")
     assert not any(half in shown for half in halves)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Unseal Key 1", "secret"),
+        ("DD-APPLICATION-KEY", "secret"),
+        ("X-Honeycomb-Team-Key", "key"),
+        ("VAULT_UNSEAL", "secret"),
+        ("rootpw", "password"),
+        ("PHPSESSID", "session"),
+        ("_gh_sess", "session"),
+        ("connect.sid", "session"),
+        ("remember_user_token", "secret"),
+        (".ASPXAUTH", "session"),
+        ("primary key", ""),
+        ("cache-key", ""),
+        ("hashed_secret", ""),
+        ("token_hash", ""),
+        ("PublicKeyToken", ""),
+        ("assess", ""),
+        ("inside", ""),
+    ],
+)
+def test_a_name_counts_by_its_words(name: str, kind: str) -> None:
+    assert kind_of_label(name) == kind
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "Unseal Key 3: @@",
+        "db_password: !unsafe '@@'",
+        "<member><name>password</name><value><string>@@</string></value></member>",
+        "<password><![CDATA[@@]]></password>",
+        'new AuthenticationHeaderValue("Bearer", "@@@@");',
+        "Please use the following password to proceed:\n\n@@\n\nDone",
+        '{"name":"db_password","type":"string","value":"@@"}',
+        "Bonjour, mot de passe « @@ ».",
+        "host      user     password      note\ndb1       root     @@  prod\n",
+        "- **password**: @@",
+        "Set-Cookie: PHPSESSID=@@@@; path=/",
+        "snmpwalk -v3 -u mon -a SHA -A other12345 -x AES -X @@ 10.4.4.1",
+        '["curl", "-u", "ann:@@", "https://a.example"]',
+        'curl_easy_setopt(c, CURLOPT_USERPWD, "ann:@@");',
+        "sqlcmd -S db1 -U sa -P @@ -Q x",
+        "b2 account authorize 00490e3cc71df8b2eed68abc3 @@@@",
+        "vault operator unseal @@@@",
+        "echo '@@' | wrangler secret put X",
+        "WIFI:T:WPA;S:net;P:@@;;",
+        "rootdn cn=admin\nrootpw @@",
+    ],
+)
+def test_a_value_is_found_whatever_stands_between_it_and_its_label(place: str) -> None:
+    for seed in range(20):
+        secret = value(f"{place} {seed}")
+        assert secret not in Redaction()(place.replace("@@", secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"hashed_secret": "42c1cbcc95f52f4c17f14bf444a29f996712eb11"',
+        "user.signingkey=F688C59D3DE283F4",
+        '"ARN":"arn:aws:secretsmanager:eu-west-1:123456789012:secret:shop/db-Ab1xYz"',
+        "DB_PASS=projects/kiwi-31/secrets/db-pass:latest",
+        "ED25519 key fingerprint is SHA256:uNiVztksCsDhcc0u9e8BgrJXVGDUfvVoqP1TtoKmXA8.",
+        "Cache restored from key: Linux-node-44b273598171db20350ff46dddf45dc3",
+        '{"type":"thinking","signature":"EqQBy4g72Q9QUbWsqnos5FS7n4WXCo4jFkOydixOyRQilDp6M7C85kV3z5KQ"}',
+        '<div class="Login_password__OM2T0 css-xl9h9v">',
+        "diff --git a/token.go b/token.go\nindex d4d9195619..1cdd5c4dd1 100644",
+        "docker run -p 127.0.0.1:5432:5432 -e TZ=UTC postgres:16",
+        "ssh -p 2222 deploy@10.0.0.5 uptime",
+    ],
+)
+def test_hashes_resources_and_public_keys_stay(text: str) -> None:
+    assert Redaction(kinds=["api_key", "token", "password"])(text) == text
+
+
+def test_random_small_letters_and_digits_are_told_from_words_with_numbers() -> None:
+    chance = random.Random(4)
+    drawn = ["".join(chance.choices(string.ascii_lowercase + string.digits, k=26)) for _ in range(300)]
+    assert sum(map(looks_random, drawn)) >= 270
+    words = "utf8 version4 sha256sum python311 http2server base64url release2024 amd64linux ipv4address oauth2".split()
+    assert not any(looks_random(f"{one}-{two}") for one in words for two in words)
