@@ -121,6 +121,7 @@ test-long: $(VENV)/.ready system ## the tests that take longer: two more engines
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 -m long $(ARGS)
 
 growth: $(VENV)/.ready ## time for inputs from 100 kB to 2 MB, for every pattern and all that reads foreign text; 20 minutes
+	@$(BIN)/pytest -m "long or not long" tests/growth
 	@$(BIN)/python -m tests.growth $(ARGS)
 
 gaps: $(VENV)/.ready ## for how long a stream keeps the event loop from everything else, by body and path; 10 minutes

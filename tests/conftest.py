@@ -139,9 +139,9 @@ if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)  # for the processes that tests start, and for this one
 
 # How long an example takes is the machine's doing. Which ones are tried follows from the test's own text, so that a run
-# that fails fails again; a search for others names its seed (`make search`).
+# that fails fails again; a search for others names its seed, and tries five times as many (`make search`).
 settings.register_profile("repeatable", deadline=None, derandomize=True)
-settings.register_profile("searching", deadline=None, derandomize=False)
+settings.register_profile("searching", deadline=None, derandomize=False, max_examples=500)
 settings.load_profile("repeatable")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)

@@ -60,7 +60,9 @@ async def test_a_fork_goes_on_from_the_decision_in_a_record_of_its_own(tmp_path:
     other = Script(READ, WRITE, [call("write", path="c", id="w2")], END)
     forked = session.fork(at=at, engine=other.engine(2, policy=STEPWISE), record=path)
     assert not path.exists()
+    assert (session.copies, [type(event) for event in forked.copies[:1]]) == ((), [ev.RunStarted])
     outcome = await finish(forked)
+    assert forked.copies == (), "it has begun"
     assert (outcome.status, outcome.steps, outcome.session_id) == ("completed", 4, forked.id)
     assert other.done == ["c"]
     assert origin.read_bytes() == before

@@ -48,6 +48,17 @@ async def test_a_run_inside_a_cancelled_scope_is_tidied_up() -> None:
     assert run.outcome.status == "cancelled"
 
 
+async def test_who_enters_a_run_is_woken_if_its_task_is_cancelled_before_its_first_turn() -> None:
+    run = Engine(Scripted("Done.")).start("go")
+    entering = asyncio.create_task(run.__aenter__())
+    await asyncio.sleep(0)  # the task of the run is there, and has not had its turn
+    (task,) = [task for task in asyncio.all_tasks() if task.get_name() == f"endstop run {run.id}"]
+    task.cancel()
+    done, _ = await asyncio.wait([entering], timeout=10)
+    assert done == {entering}
+    assert entering.cancelled()
+
+
 async def test_events_may_be_read_and_left_in_a_task_of_their_own() -> None:
     """An async generator that is closed in another task must not hold a scope."""
     run, task = await start(Engine(Scripted([say("a"), anyio.Event()])))

@@ -45,6 +45,7 @@ def test_redaction_of_what_begins_like_a_token_again_and_again_is_linear() -> No
     assert exponent(*took, factor=4) < 1.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "written",
     [

@@ -19,7 +19,7 @@ from endstop.decision import events as ev
 from endstop.providers import Scripted, call
 from endstop.records.scan import scan
 from endstop.replay import replay
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ..console import COMMAND, PATIENCE, ended, endstop, environment, started
@@ -99,7 +99,6 @@ async def test_D3_a_yaml_file_of_tools_that_is_none_is_named(what: str, tmp_path
     assert (done.code, one_line(done.err), "tools.yaml" in done.err) == (2, True, True), done.err
 
 
-@settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_D3_a_damaged_record_is_read_or_refused_and_never_a_surprise(seed: int, tmp_path_factory: Any) -> None:
     chance = random.Random(seed)

@@ -36,7 +36,6 @@ HALF_INVALID = [[[ToolCallDelta(HANDMADE, "", "look", '{"path": 3}')], [ToolCall
 IMPATIENT = Policy(limits=Limits(steps=1), patience=Patience(invalid_calls=0), closing=False)
 
 
-@settings(max_examples=200, deadline=None)
 @given(SCRIPTS, PAIRS)
 @example(
     [*HALF_INVALID, [[TextDelta("The end.")]]], (IMPATIENT, replace(IMPATIENT, limits=Limits(steps=1, output_tokens=1)))

@@ -19,8 +19,6 @@ from hypothesis import strategies as st
 
 from .scripts import FAULTS, POLICIES, SCRIPTS, World
 
-examples = settings(max_examples=150, deadline=None)
-
 
 class Turns:
     """A wait of so many turns of the event loop, as part of a response."""
@@ -75,7 +73,6 @@ async def run_all(budget: Budget, scripts: list[Any], cancels: list[int | None])
     return await _together([*map(one, scripts, cancels)])
 
 
-@examples
 @given(RUNS, st.floats(0.5, 40), CANCELS)
 def test_runs_side_by_side_never_exceed_it_by_more_than_one_step_each(
     scripts: list[Any], limit: float, cancels: list[int | None]
@@ -91,7 +88,6 @@ def test_runs_side_by_side_never_exceed_it_by_more_than_one_step_each(
     assert sum(run.outcome.usage.cost_usd or 0 for run in runs) <= (budget.spent.cost_usd or 0) + 1e-9
 
 
-@examples
 @given(RUNS, st.floats(0.5, 40), st.lists(st.tuples(COSTS, st.integers(0, 9)), min_size=1, max_size=8))
 def test_with_a_judge_after_each_step_they_never_exceed_it_by_more_than_one_request_each(
     scripts: list[Any], limit: float, verdicts: list[tuple[float, int]]
@@ -119,7 +115,6 @@ async def _together(runs: list[Any]) -> list[Any]:
         return await asyncio.gather(*runs)
 
 
-@examples
 @given(st.integers(1, 8), st.integers(1, 12), st.floats(0.5, 30), st.lists(st.integers(0, 9), max_size=12))
 def test_where_steps_cost_what_is_expected_all_together_exceed_it_by_less_than_one_step(
     count: int, steps: int, limit: float, turns: list[int]

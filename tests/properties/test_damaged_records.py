@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from endstop.decision import Policy, WrongUse
 from endstop.replay import ReplayReport, replay
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from .scripts import FAULTS, POLICIES, SCRIPTS, World
@@ -37,7 +37,6 @@ def played(lines: list[bytes], folder: Path) -> ReplayReport | None:
         return None
 
 
-@settings(max_examples=120, deadline=None)
 @given(SCRIPTS, POLICIES, FAULTS, st.data())
 def test_lines_that_are_missing_or_come_twice_or_change_places_make_no_replay_hang_or_crash(
     script: Any, policy: Policy, faults: Any, data: Any
@@ -54,7 +53,6 @@ def test_lines_that_are_missing_or_come_twice_or_change_places_make_no_replay_ha
         assert [run for run in report.runs if run.outcome.stop_reason == "internal_error"] == []
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(GOLDEN), st.data())
 def test_a_record_cut_or_scratched_anywhere_is_replayed_or_refused_with_a_word(path: Path, data: Any) -> None:
     whole = path.read_bytes()
@@ -76,7 +74,6 @@ PLACES = {
 }
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(GOLDEN), DEEP, st.sampled_from(sorted(PLACES)))
 def test_json_of_any_depth_anywhere_makes_no_replay_crash(path: Path, deep: str, place: str) -> None:
     found, put = PLACES[place]

@@ -21,13 +21,11 @@ from endstop.records.reader import read_record
 from endstop.records.recorder import RecordWriter
 from endstop.replay import replay
 from endstop.testing import check_transcript
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ..engine.formats.heard import check_runs
 from ..engine.formats.test_exports import check_atif
-
-examples = settings(max_examples=150, deadline=None)
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=12).filter(lambda text: not is_nudge(text))
 SPOKEN = WORDS.filter(str.strip)
@@ -88,7 +86,6 @@ def projected(events: list[ev.Event]) -> list[Message]:
     return transcript.messages
 
 
-@examples
 @given(conversations())
 def test_an_imported_session_is_the_session_exported_and_recorded_too(session: tuple[list[Any], Any]) -> None:
     """All is checked on the same sessions: to make one up takes most of the time."""
@@ -169,7 +166,6 @@ SOUP = st.one_of(
 )
 
 
-@examples
 @given(SOUP)
 def test_whatever_the_data_is_it_is_a_session_or_refused_in_words(data: Any) -> None:
     """In each format: to make the data up takes most of the time."""
@@ -185,7 +181,6 @@ def test_whatever_the_data_is_it_is_a_session_or_refused_in_words(data: Any) -> 
                 projected(events)
 
 
-@examples
 @given(st.lists(st.one_of(st.dictionaries(WORDS, ANYTHING, max_size=3), st.lists(ANYTHING, max_size=3)), max_size=5))
 def test_splitting_finds_what_a_reader_finds(values: list[Any]) -> None:
     text = msgspec.json.encode(values)
@@ -194,7 +189,6 @@ def test_splitting_finds_what_a_reader_finds(values: list[Any]) -> None:
     assert [joined[a:b] for a, b in split_values(joined)] == [msgspec.json.encode(value) for value in values]
 
 
-@examples
 @given(st.binary(max_size=200))
 def test_splitting_never_fails_and_never_overlaps(text: bytes) -> None:
     for find in (split_array, split_values):

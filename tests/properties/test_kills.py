@@ -24,7 +24,7 @@ from endstop.records.recorder import RecordWriter
 from endstop.replay import replay
 from endstop.session import Session
 from endstop.testing import MemorySteps, check_transcript
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from .scripts import POLICIES, SCRIPTS, World
@@ -176,7 +176,6 @@ def summed_up(outcome: Any) -> Any:
     return outcome.stop_reason, outcome.answer, outcome.steps, outcome.rounds, len(outcome.questions)
 
 
-@settings(max_examples=200, deadline=None)
 @given(SCRIPTS, POLICIES, st.floats(0, 1), st.floats(0, 1))
 def test_a_killed_run_repeats_nothing_that_is_finished_and_no_writing_call(
     script: Any, policy: Policy, place: float, rest: float

@@ -95,7 +95,6 @@ def played(world: World, provider: Any, record: Path | None) -> tuple[list[Any],
     return asyncio.run(main())
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     SCRIPTS,
     POLICIES,

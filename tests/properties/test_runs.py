@@ -20,8 +20,6 @@ from msgspec.structs import replace
 
 from .scripts import EXTENDED, FAULTS, POLICIES, SCRIPTS, World
 
-examples = settings(max_examples=150, deadline=None)
-
 
 class Played(NamedTuple):
     """One run, what it told, and what was recorded of it."""
@@ -54,7 +52,6 @@ def drive(world: World, **options: Any) -> tuple[list[Any], Any, Any]:
     return asyncio.run(main())
 
 
-@examples
 @given(SCRIPTS, POLICIES, FAULTS, st.randoms(use_true_random=False))
 def test_what_holds_for_every_run(script: Any, policy: Policy, faults: Any, random: Any) -> None:
     """All that is said of one run is checked on the same runs: to play one costs most of the time."""
@@ -167,7 +164,6 @@ def a_replay_of_the_record_decides_the_same(played: Played) -> None:
     assert [run.difference for run in report.runs if run.difference is not None] == []
 
 
-@examples
 @given(SCRIPTS, POLICIES, st.sampled_from(["raises", "never returns", "lags"]))
 def test_a_subscriber_that_lags_raises_or_never_reads_changes_nothing(script: Any, policy: Policy, how: str) -> None:
     async def trouble(event: Event | Lagged, run: Any) -> None:

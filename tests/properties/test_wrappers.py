@@ -13,7 +13,7 @@ from endstop.decision import events as ev
 from endstop.providers import Chaos, Fallback, Hedge, Provider, Race, RateLimit, Retry, Scripted, Timeouts, call, say
 from endstop.replay import replay
 from endstop.testing import check_transcript
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 Plan = Any
@@ -76,7 +76,6 @@ class World:
         self.engine = Engine(built(plan), tools=tools, policy=Policy())
 
 
-@settings(max_examples=150, deadline=None)
 @given(PLANS)
 def test_whatever_wraps_what_a_run_ends_and_nothing_is_done_twice(plan: Plan) -> None:
     async def main(path: Path) -> tuple[list[Any], Any, Any]:

@@ -30,7 +30,7 @@ from endstop.providers.anthropic_stream import AnthropicStream
 from endstop.providers.errors import KINDS
 from endstop.replay import replay
 from endstop.testing.conformance.providers import CASES, ProviderCase, check
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from .anthropic_endpoint import (
@@ -285,7 +285,6 @@ TYPED = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.binary(max_size=60) | values | TYPED, max_size=6), st.integers(1, 50))
 def test_whatever_the_bytes_only_a_providers_error_comes_out(events: list[Any], cut: int) -> None:
     bodies = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in events]

@@ -15,7 +15,7 @@ from endstop.providers.chat_stream import ChatStream
 from endstop.providers.error_replies import build_error, parse_error_body, parse_error_value
 from endstop.providers.errors import ProviderError
 from endstop.providers.retry import DEFAULT_RETRIES
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ..shared_data import SHARED
@@ -159,7 +159,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(json_values | st.binary(max_size=80), st.none() | st.integers(100, 999))
 def test_C5_whatever_a_body_holds_it_is_an_error_with_a_message(body: Any, status: int | None) -> None:
     said = parse_error_body(body) if isinstance(body, bytes) else parse_error_value(body)

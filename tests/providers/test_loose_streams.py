@@ -12,7 +12,7 @@ from endstop.decision.messages import Image
 from endstop.providers.chat_stream import ChatStream, parse_whole_reply
 from endstop.providers.errors import ProviderError
 from endstop.providers.openai_format import NO_OUTPUT, encode_message
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 
@@ -69,7 +69,6 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.binary(max_size=60) | values, max_size=5), st.integers(1, 50))
 def test_C5_whatever_the_bytes_only_a_providers_error_comes_out(events: list[Any], cut: int) -> None:
     sent = b"".join(

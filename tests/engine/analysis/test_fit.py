@@ -117,6 +117,7 @@ def test_the_whole_fit_breaks_its_bound_no_oftener_than_it_says_with_many_runs_o
     assert not is_no_chance(wrong, data_sets, 0.1), wrong
 
 
+@pytest.mark.long
 def test_counting_every_run_for_itself_breaks_it_where_runs_of_a_task_are_alike() -> None:
     """Why tasks are drawn and not runs: the same data, every run taken as independent of the others."""
     random_ = random.Random(3)

@@ -134,12 +134,12 @@ def test_every_command_has_groups_exit_codes_and_examples(name: str) -> None:
 EXAMPLES = [line for parser in (build_whole_parser(), *_all().values()) for _, line in parser.examples]
 
 
-@pytest.mark.parametrize("line", EXAMPLES)
-def test_an_example_is_a_command_line_that_the_parser_takes(line: str) -> None:
-    program, *words = shlex.split(line.partition(" > ")[0])
-    assert program == "endstop"
-    args = build_parser(words).parse_args(words)
-    assert callable(args.command)
+def test_an_example_is_a_command_line_that_the_parser_takes() -> None:
+    for line in EXAMPLES:
+        program, *words = shlex.split(line.partition(" > ")[0])
+        assert program == "endstop", line
+        args = build_parser(words).parse_args(words)
+        assert callable(args.command), line
 
 
 TRANSCRIPT = [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from endstop.formats.otlp_protobuf import MAX_DEPTH, MalformedMessage, protobuf_spans
 from endstop.formats.otlp_values import Span, json_spans, read_attributes, write_attributes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import asdict
 
@@ -70,7 +70,6 @@ VALUES = some.recursive(
 
 
 @given(some.dictionaries(some.text(max_size=10), VALUES, max_size=5))
-@settings(max_examples=100, deadline=None)
 def test_spans_of_the_exporters_encoder_are_read_whole(attributes: dict[str, Any]) -> None:
     (span,) = protobuf_spans(request(attributes).SerializeToString())
     assert span == Span(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 from pathlib import Path
 from typing import Any
 
@@ -350,14 +351,26 @@ def test_times_only_go_forward() -> None:
 # ---- scale
 
 
-def test_twenty_thousand_calls_cost_no_more_each_than_twenty() -> None:
-    many = [call(f"c{n}", "read", '{"path": "a"}') for n in range(20_000)]
-    answers = [answer(f"c{n}") for n in reversed(range(20_000))]
-    heard = hear("openai", [user("go"), says(None, *many), *answers, says("ok")])
-    assert len(heard.results) == 20_000
-    assert heard.results[0].call_id == "c0"
-    steps = [m for n in range(5_000) for m in (says(None, call(f"s{n}", "read")), answer(f"s{n}"))]
-    assert hear("openai", [user("go"), *steps, says("ok")]).outcomes[0].steps == 5_001
+def in_one_response(calls: int) -> list[Any]:
+    many = [call(f"c{n}", "read", '{"path": "a"}') for n in range(calls)]
+    return [user("go"), says(None, *many), *[answer(f"c{n}") for n in reversed(range(calls))], says("ok")]
+
+
+def in_one_step_each(calls: int) -> list[Any]:
+    steps = [message for n in range(calls) for message in (says(None, call(f"s{n}", "read")), answer(f"s{n}"))]
+    return [user("go"), *steps, says("ok")]
+
+
+@pytest.mark.parametrize("session", [in_one_response, in_one_step_each])
+def test_a_call_among_two_thousand_takes_no_more_work_than_one_among_two_hundred(session: Any) -> None:
+    def work(calls: int) -> float:
+        """Function calls of the import, for each call of a tool."""
+        profile = cProfile.Profile()
+        heard = profile.runcall(hear, "openai", session(calls))
+        assert [result.call_id[1:] for result in heard.results] == [str(n) for n in range(calls)]
+        return sum(entry.callcount for entry in profile.getstats()) / calls
+
+    assert work(2_000) < 1.1 * work(200)
 
 
 def test_the_questions_of_one_step_are_bounded() -> None:

@@ -6,7 +6,6 @@ import socket
 from collections.abc import Collection, Sequence
 from itertools import product
 
-import pytest
 from endstop.http.problems import HttpError
 from endstop.http.request_checks import check_host, check_origin
 
@@ -113,14 +112,12 @@ def admits(*headers: tuple[str, str], origins: Collection[str] = (), opens: bool
     return True
 
 
-@pytest.mark.parametrize("host", OWN)
-def test_each_name_of_this_machine_is_served(host: str) -> None:
-    assert serves([host])
+def test_each_name_of_this_machine_is_served() -> None:
+    assert [host for host in OWN if not serves([host])] == []
 
 
-@pytest.mark.parametrize("host", FOREIGN)
-def test_no_other_name_is_served(host: str) -> None:
-    assert not serves([host])
+def test_no_other_name_is_served() -> None:
+    assert [host for host in FOREIGN if serves([host])] == []
 
 
 def test_an_address_of_an_interface_is_a_name_of_this_machine() -> None:

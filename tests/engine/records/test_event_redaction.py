@@ -26,7 +26,7 @@ from endstop.records.event_redaction import REDACTION_FAILED, StreamRedactor, Te
 from endstop.records.format import DrainedChunk, encode_line
 from endstop.replay import replay
 from endstop.tools import ask_user, finish_task, think
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
@@ -262,7 +262,6 @@ def _cut(draw: st.DrawFn, text: str) -> list[str]:
     return [piece for piece in pieces(text, draw(st.lists(st.integers(0, len(text)), max_size=6))) if piece] or [" "]
 
 
-@settings(max_examples=150, deadline=None)
 @given(script=st.lists(responses(), min_size=1, max_size=3), drain=st.booleans())
 def test_however_responses_are_cut_and_mixed_nothing_leaks_and_the_replay_is_the_same(
     script: list[Any], drain: bool, tmp_path_factory: pytest.TempPathFactory

@@ -10,7 +10,7 @@ from endstop.decision import WrongUse
 from endstop.records import compression as zst
 from endstop.records import files as files_module
 from endstop.records.files import CUT_MARK, find_records, line_batches
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 
@@ -106,7 +106,6 @@ def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zst, "BLOCK", 7)
 
 
-@settings(max_examples=300, deadline=None)
 @given(data=st.lists(st.sampled_from([b"a", b"bcd", b"\n", b"\n\n", b"\r", b"\x00", b"0123456789"])).map(b"".join))
 def test_the_lines_are_those_of_the_file_however_the_blocks_fall(
     tmp_path_factory: pytest.TempPathFactory, data: bytes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable
 from html import escape
+from itertools import product
 from time import process_time
 from urllib.parse import quote
 
@@ -55,18 +55,17 @@ SECRETS = [
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("before", ["", "u:", "us:", "user:", "Bearer "])
-@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
-def test_base64_of_a_login_shows_no_secret(secret: str, before: str, encode: Callable[[bytes], bytes]) -> None:
+def test_base64_of_a_login_shows_no_secret(secret: str) -> None:
     hide = KnownSecrets([secret])
-    whole = encode(f"{before}{secret}\n".encode()).decode()
-    lines = "\n".join(whole[at : at + 20] for at in range(0, len(whole), 20))
-    for text in (whole, lines, quote(whole, safe=""), json.dumps({"a": json.dumps(lines)})):
-        hidden = hide(f"it is {text}.")
-        assert "[redacted:known:" in hidden
-        assert len(hidden) < len(f"it is [redacted:known:123456]{before}.") + 40
-        rest = "".join(re.sub(r"\[.*?\]", "", hidden).split())
-        assert whole[4:20] not in rest or before == "Bearer "
+    for before, encode in product(("", "u:", "us:", "user:", "Bearer "), (b64encode, urlsafe_b64encode)):
+        whole = encode(f"{before}{secret}\n".encode()).decode()
+        lines = "\n".join(whole[at : at + 20] for at in range(0, len(whole), 20))
+        for text in (whole, lines, quote(whole, safe=""), json.dumps({"a": json.dumps(lines)})):
+            hidden = hide(f"it is {text}.")
+            assert "[redacted:known:" in hidden
+            assert len(hidden) < len(f"it is [redacted:known:123456]{before}.") + 40
+            rest = "".join(re.sub(r"\[.*?\]", "", hidden).split())
+            assert whole[4:20] not in rest or before == "Bearer "
 
 
 @pytest.mark.parametrize("secret", SECRETS)

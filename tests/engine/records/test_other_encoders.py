@@ -78,10 +78,14 @@ def frames_of(path: Path) -> list[tuple[str, int, bool, Any]]:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("name", NAMES)
-async def test_every_reader_reads_it_as_it_reads_ours(name: str, variant: str, tmp_path: Path) -> None:
-    ours, other = RECORDS / f"{name}.jsonl", tmp_path / f"{name}.jsonl"
-    other.write_bytes(VARIANTS[variant](ours.read_bytes()))
+async def test_every_reader_reads_it_as_it_reads_ours(variant: str, tmp_path: Path) -> None:
+    for name in NAMES:
+        ours, other = RECORDS / f"{name}.jsonl", tmp_path / f"{name}.jsonl"
+        other.write_bytes(VARIANTS[variant](ours.read_bytes()))
+        await check_that_all_read_the_same(ours, other)
+
+
+async def check_that_all_read_the_same(ours: Path, other: Path) -> None:
     then, now = read_record(ours), read_record(other)
     assert not now.damaged
     assert now.header == then.header
@@ -143,16 +147,16 @@ def test_what_only_looks_like_a_header_is_none(line: bytes, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("variant", [*VARIANTS, ""])
-@pytest.mark.parametrize("name", NAMES)
-async def test_it_is_read_compressed_with_gzip_too(name: str, variant: str, tmp_path: Path) -> None:
-    ours, other = RECORDS / f"{name}.jsonl", tmp_path / f"{name}.jsonl.gz"
-    other.write_bytes(packed(VARIANTS[variant](ours.read_bytes()) if variant else ours.read_bytes()))
-    assert [run.events for run in read_record(other).runs] == [run.events for run in read_record(ours).runs]
-    assert frames_of(other) == frames_of(ours)
-    assert list(scan(other)) == list(scan(ours))
-    assert is_record(other)
-    with pytest.raises(WrongUse, match="cannot be appended to"):
-        RecordWriter(other, "s", "", "")
+def test_it_is_read_compressed_with_gzip_too(variant: str, tmp_path: Path) -> None:
+    for name in NAMES:
+        ours, other = RECORDS / f"{name}.jsonl", tmp_path / f"{name}.jsonl.gz"
+        other.write_bytes(packed(VARIANTS[variant](ours.read_bytes()) if variant else ours.read_bytes()))
+        assert [run.events for run in read_record(other).runs] == [run.events for run in read_record(ours).runs]
+        assert frames_of(other) == frames_of(ours)
+        assert list(scan(other)) == list(scan(ours))
+        assert is_record(other)
+        with pytest.raises(WrongUse, match="cannot be appended to"):
+            RecordWriter(other, "s", "", "")
 
 
 def test_a_gzip_file_that_ends_early_costs_what_is_missing(tmp_path: Path) -> None:

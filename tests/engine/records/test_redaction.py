@@ -8,7 +8,7 @@ import time
 import pytest
 from endstop.decision import WrongUse
 from endstop.records.redaction import DEFAULT_KINDS, KINDS, Redaction, is_card_number
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 KEY = b"a key of sixteen"
@@ -49,13 +49,14 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("kind", "secret"), SECRETS, ids=[f"{k}-{s[:12]!r}" for k, s in SECRETS])
-@pytest.mark.parametrize("around", ["{}", "It is {}, I think.", 'key="{}"', "\\n{}", "({})", "x: {}\nnext", "a,{};b"])
-def test_a_secret_is_found_whatever_stands_around_it(kind: str, secret: str, around: str) -> None:
-    redacted = Redaction(key=KEY)(around.format(secret))
-    assert secret not in redacted
-    before, after = around.split("{}")
-    assert redacted.startswith(f"{before}[redacted:{kind}:")
-    assert redacted.endswith(f"]{after}")
+def test_a_secret_is_found_whatever_stands_around_it(kind: str, secret: str) -> None:
+    redact = Redaction(key=KEY)
+    for around in ("{}", "It is {}, I think.", 'key="{}"', "\\n{}", "({})", "x: {}\nnext", "a,{};b"):
+        redacted = redact(around.format(secret))
+        assert secret not in redacted
+        before, after = around.split("{}")
+        assert redacted.startswith(f"{before}[redacted:{kind}:")
+        assert redacted.endswith(f"]{after}")
 
 
 @pytest.mark.parametrize("text", PLAIN)
@@ -103,7 +104,6 @@ def test_marks_say_nothing_about_what_was_there_without_the_key() -> None:
     assert Redaction(key=KEY)(mail) == Redaction(key=KEY)(mail)
 
 
-@settings(max_examples=300)
 @given(st.lists(st.sampled_from([secret for _, secret in SECRETS] + PLAIN + [" ", "\n", "1", "@", "sk-", "a"])))
 def test_what_is_redacted_stays_as_it_is(parts: list[str]) -> None:
     redaction = Redaction(key=KEY)
@@ -146,7 +146,7 @@ def test_time_goes_with_the_length_of_the_text_and_never_with_its_square(unit: s
         return time.process_time() - began
 
     # 20 times as long; its square would be 400. Once is enough: the garbage collector may take a second in between.
-    assert any(seconds(200_000) < 40 * max(seconds(10_000), 0.001) for _ in range(3))
+    assert any(seconds(80_000) < 40 * max(seconds(4_000), 0.001) for _ in range(3))
 
 
 def test_random_text_has_nothing_to_redact() -> None:

@@ -18,7 +18,7 @@ from endstop.records import compression as zst
 from endstop.records import scan as scan_module
 from endstop.records.format import DECODE_ERRORS, RUN_STARTED_PREFIX, decode_generic, decode_run_started
 from endstop.records.scan import Scan, scan
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from .made import lines_of, play
@@ -70,7 +70,6 @@ def test_parts_that_another_hand_wrote_are_passed_over_too(whole: Path, tmp_path
     assert told(scan(path)) == ([], 0)
 
 
-@settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_lines_that_are_gone_in_the_middle_of_a_run_are_counted(
     data: st.DataObject, whole: Path, tmp_path_factory: pytest.TempPathFactory
@@ -88,7 +87,6 @@ def test_lines_that_are_gone_in_the_middle_of_a_run_are_counted(
     assert [type(event) for event in events].count(RunFinished) == 2
 
 
-@settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_whatever_happens_to_a_file_a_scan_ends_with_runs_in_order_or_with_wrong_use(
     data: st.DataObject, whole: Path, tmp_path_factory: pytest.TempPathFactory
@@ -265,7 +263,6 @@ POLICIES = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(policy=POLICIES, prompt=st.none() | st.text(), settings_of=st.dictionaries(st.text(), st.integers()))
 def test_the_first_event_is_the_same_when_its_policy_was_seen_before(
     policy: Policy, prompt: str | None, settings_of: dict[str, int]

@@ -28,7 +28,7 @@ from endstop.decision.call_arguments import count_members
 from endstop.providers import Chaos, Interrupted, Retry, Scripted, Unavailable, call, say
 from endstop.tools import ask_user, task_done
 from endstop.web.ag_ui import AgUiTranslator, to_sse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ...properties.scripts import FAULTS, POLICIES, SCRIPTS, TOOLS, World
@@ -38,7 +38,6 @@ from .ag_ui_reader import Reader
 
 RECORDS = Path(__file__).parents[2] / "records"
 STARTED = ev.RunStarted(seq=1, run_id="run_a", session_id="s", prompt="go", model="m", policy=Policy())
-examples = settings(max_examples=100, deadline=None)
 
 
 def read(events: Any, **options: Any) -> Reader:
@@ -133,7 +132,6 @@ def retried(script: Any, policy: Policy, faults: Any) -> Engine:
     return Engine(provider, tools=TOOLS, policy=policy, presets=())
 
 
-@examples
 @given(SCRIPTS, POLICIES, FAULTS, st.booleans())
 def test_every_run_is_a_legal_stream_that_holds_its_chat(script: Any, policy: Policy, faults: Any, retry: bool) -> None:
     events = drive(retried(script, policy, faults) if retry else World(script, policy, faults).engine)
@@ -146,7 +144,6 @@ def test_every_run_is_a_legal_stream_that_holds_its_chat(script: Any, policy: Po
     assert sum(one.output_tokens for one in used) == finished.outcome.usage.output_tokens
 
 
-@examples
 @given(SCRIPTS, POLICIES, FAULTS, st.floats(0, 1))
 def test_a_reader_that_resumes_anywhere_gets_the_rest_letter_for_letter(
     script: Any, policy: Policy, faults: Any, place: float
@@ -159,7 +156,6 @@ def test_a_reader_that_resumes_anywhere_gets_the_rest_letter_for_letter(
         assert later.translate(event, skip=number < had) == ([] if number < had else told)
 
 
-@examples
 @given(SCRIPTS, POLICIES, FAULTS, st.floats(0, 1), st.integers(1, 40))
 def test_a_reader_that_lagged_anywhere_is_told_and_reads_a_legal_stream_on(
     script: Any, policy: Policy, faults: Any, place: float, many: int
@@ -178,7 +174,6 @@ def test_a_reader_that_lagged_anywhere_is_told_and_reads_a_legal_stream_on(
     assert lagged.value == {"run_id": events[0].run_id, "missed": after - first, "next_seq": after + 1}
 
 
-@examples
 @given(SCRIPTS, POLICIES, st.floats(0, 1))
 def test_a_run_that_was_killed_and_resumed_is_one_run_in_the_stream(script: Any, policy: Policy, place: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -225,7 +220,6 @@ PARTS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(PARTS, max_size=30))
 def test_the_order_is_legal_whatever_the_events_say(parts: list[Any]) -> None:
     events = numbered(*parts)

@@ -69,6 +69,7 @@ def test_an_address_opens_the_step_or_the_call_that_it_names(
     assert marked(page) == step
 
 
+@pytest.mark.long
 def test_in_a_thousand_steps_an_address_and_the_next_error_are_found_too(
     page: Any, shown: Site, long_session: str
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from endstop.web import Connection, WebLimits
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from .site import PATIENCE, site
@@ -261,7 +261,6 @@ def test_whatever_is_sent_is_answered_and_never_by_an_error_of_ours() -> None:
                 assert response.headers["content-type"] == "application/problem+json"
                 assert response.json()["status"] == response.status_code
 
-        @settings(max_examples=250, deadline=None)
         @given(REQUESTS)
         def ask_all(request: tuple[str, str, bytes]) -> None:
             loop.run(ask(*request))
