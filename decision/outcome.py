@@ -153,7 +153,7 @@ class Question(Struct, frozen=True):
 
 
 def ask_again(question: Question, unclear: str) -> Question:
-    """Return the question to ask after a reply that is neither yes nor no. unclear: said before it, once."""
+    """Return the question to ask after an unclear reply. unclear: text said before it, once."""
     text = question.text if question.unclear or not unclear else f"{unclear} {question.text}"
     return replace(question, text=text, unclear=question.unclear + 1)
 
@@ -299,8 +299,7 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
         return data
 
     def _has_output(self) -> bool:
-        """Return whether the output differs from the answer. False if the answer cannot be read, as after a
-        redaction."""
+        """Return whether the output differs from the answer. False if the answer cannot be read, as if redacted."""
         try:
             return _READ in self.__dict__ and self.status == "completed" and self.output is not self.answer
         except WrongUse:
