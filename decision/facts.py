@@ -59,19 +59,19 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
 
     # the latest step
     attempt: str = ""
-    """The latest attempt, as text for messages: `attempt 1.1 of gpt-4o`."""
+    """The latest attempt, as shown in messages: `attempt 1.1 of gpt-4o`."""
     finish: FinishReason | None = None
     raw_finish: str = ""
     """The provider's own finish reason."""
     text: str = ""
     reasoned: bool = False
     resumable: bool = False
-    """Whether the response can be sent back as it is, without a new message, and its vendor goes on from there."""
+    """Whether the response can be sent back unchanged, without a new message, and its vendor continues from there."""
     calls: int = 0
     open_calls: tuple[ToolCall, ...] = ()
     """The calls of the latest response, until the step ends."""
     results: tuple[ev.ToolCallResult, ...] = ()
-    """The results of the step, until it ends. Those of calls that only read may come before the response is whole."""
+    """Results of the step, until it ends. Those of calls that only read may arrive before the response is complete."""
     answered: int = 0
     failed: int = 0
     invalid: int = 0
@@ -82,7 +82,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     error_kind: str | None = None
     degenerate: str | None = None
     """The attempt that was cut because it repeated itself, and how, until another attempt replaces it. `text` is then
-    its text before the repetition."""
+    the text before the repetition."""
     latest_text: str = ""
     """The latest text that the model wrote in any step of this run, without reasoning."""
     latest_text_partial: bool = False
@@ -106,7 +106,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     judged: str | None = None
     """The judge's reason for calling the task complete."""
     subagent_runs: tuple[tuple[str, int], ...] = ()
-    """Sub-agents that the step has started: the id of each run, and the number of its event up to which its usage is
+    """Sub-agents that the step has started: id of each run, and number of its event up to which its usage is
     counted."""
     closing: bool = False
     """Whether this is the closing step after a limit."""
@@ -125,11 +125,11 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     failures: Failures = Failures()
     """Failed calls that no later success made up for, until a completion was accepted."""
     rejections: int = 0
-    """Completions that were rejected, the user's own rejections left out."""
+    """Completions that were rejected, except by the user."""
     rejections_in_vain: int = 0
-    """Those in a row between which no step changed the work or brought news."""
+    """Rejected completions in a row between which no step changed the work or brought news."""
     rejected_at: int = 0
-    """The step of the latest of them."""
+    """The step of the latest of these."""
     questions: tuple[Question, ...] = ()
     phases: tuple[dict[str, Any], ...] = ()
 
@@ -177,7 +177,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     def text_kind(self) -> TextKind | None:
         """What the latest response says, if it has text and no calls. The user's text rule comes before the words.
 
-        Once the step has ended it is what was recorded then, whatever has become of the text or of the phrases since.
+        Once the step has ended, this is what was recorded then, even if the text or the phrases have changed since.
         """
         if self.shape != "text":
             return None
@@ -225,7 +225,7 @@ def usage_of(facts: Facts) -> ev.Carried:
 
 
 def add_usage(one: ev.Carried, other: ev.Carried) -> ev.Carried:
-    """Return the sum of both, for limits of the session."""
+    """Return the sum of two usages, for limits of the session."""
     return ev.Carried(
         steps=one.steps + other.steps,
         rounds=one.rounds + other.rounds,

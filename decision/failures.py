@@ -3,7 +3,7 @@
 A run that reports its work as done right after such a failure deserves a second look: its only edit may have been
 refused. A failure is cleared by a success in a *later* step, because only then did the model know of the failure. A
 failed write is cleared only by a successful write, any other failure by any success. Completion, question and think
-calls count as neither. The result does not depend on the order in which parallel calls of one step end.
+calls do not clear or add failures. The result does not depend on the order in which parallel calls of one step end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from .messages import ResultStatus, ToolSpec
 
 MAX_NAMES = 8
-"""Tool names kept of each kind, the first in alphabetical order: facts must not grow with the run."""
+"""Number of tool names kept of each kind, the first in alphabetical order: facts must not grow with the run."""
 FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
 
 
@@ -35,7 +35,7 @@ class Failures(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, tools: Iterable[ToolSpec]) -> Failures:
-        """The state at the beginning of a run with these tools: no failures."""
+        """Return the state at the beginning of a run with these tools, without failures."""
         tools = tuple(tools)
         return cls(
             writing=frozenset(tool.name for tool in tools if tool.kind == "ordinary" and not tool.reads),

@@ -67,7 +67,7 @@ def documented_words() -> tuple[FinishWord, ...]:
 
 @cache
 def _by_word() -> dict[str, FinishWord]:
-    """The first row of each word, in lower case."""
+    """Return the first row of each word, in lower case."""
     return {row.word.casefold(): row for row in reversed(documented_words())}
 
 
@@ -80,7 +80,7 @@ NO_WORDS: Mapping[str, FinishReason] = {}
 
 
 def parse_finish_reason(raw: str, taught: Mapping[str, FinishReason] = NO_WORDS) -> FinishReason:
-    """The finish reason for a vendor's word: from `taught` (given by the user), else from the table, else `other`."""
+    """Return the finish reason for a vendor's word: from `taught` (given by the user), from the table, or `other`."""
     if raw in taught:
         return taught[raw]
     known = _by_word().get(raw.casefold())
@@ -88,15 +88,15 @@ def parse_finish_reason(raw: str, taught: Mapping[str, FinishReason] = NO_WORDS)
 
 
 def is_server_failure(reason: FinishReason, raw: str) -> bool:
-    """Whether a response that ended with the word `raw` failed at the server, which may answer when asked again.
+    """Return whether a response that ended with the word `raw` failed at the server, which may answer if asked again.
 
-    reason: what the word was taken for. A word that the user gave the meaning of an end is no failure.
+    reason: what the word was taken for. A word to which the user gave the meaning of an end is not a failure.
     """
     return reason in ("retry", "error") and raw.casefold() in _failures()
 
 
 def describe_finish_word(raw: str) -> str:
-    """What a vendor means by a word; empty if the table does not have it."""
+    """Return what a vendor means by a word; empty if the table does not have it."""
     known = _by_word().get(raw.casefold())
     return "" if known is None else known.meaning
 

@@ -1,7 +1,7 @@
 """`fold(facts, event)`: what each event changes in the facts of its run.
 
-It is O(1), for the first event as for the millionth: facts hold counters and the latest step, never the history. What
-parallel calls add are counts, which do not depend on the order in which the calls ended.
+A fold takes O(1), for the first event as for the millionth: facts hold counters and the latest step, never the history.
+What parallel calls add are counts, which do not depend on the order in which the calls ended.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
         return replace(facts, t=event.t)
     reached, refused = facts.limit_reached, facts.refused
     if reached is not None and reached.step == event.interrupted_step and not facts.closing:
-        reached = refused = None  # the response that reached it is requested again
+        reached = refused = None  # the response that reached the limit is requested again
     return replace(
         facts,
         t=event.t,
@@ -220,7 +220,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
 
 
 def saved_by_cut(response: ev.ResponseFinished, price: Price | None) -> CutSavings | None:
-    """Return what the cut of a response saved; None if it was not cut at a completion, or had ended there by itself."""
+    """Return what the cut of a response saved; None if it was not cut at a completion, or had already ended there."""
     if response.cut_at is None or response.cut_at_end or response.raw_finish:
         return None
     rest, priced = response.after_cut, int(price is not None)
@@ -240,7 +240,7 @@ def _same_texts(facts: Facts, message: AssistantMessage) -> int:
 
 
 def _completion_text(message: AssistantMessage, completion_tools: tuple[str, ...]) -> str:
-    """The first text argument of a completion call in this response; empty if there is none."""
+    """Return the first text argument of a completion call in this response; empty if there is none."""
     for call in message.calls if completion_tools else ():
         if call.name in completion_tools:
             try:
@@ -326,7 +326,7 @@ def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:
 
 
 def question_of(event: ev.QuestionAsked) -> Question:
-    """The question that this event asks."""
+    """Return the question that this event asks."""
     return Question(**{name: getattr(event, name) for name in Question.__struct_fields__ if name != "unclear"})
 
 

@@ -62,12 +62,12 @@ def _stagnation(facts: Facts, policy: Policy) -> Decision | None:
 
 
 def _was_told_in_vain(facts: Facts, policy: Policy) -> bool:
-    """Whether enough steps were made at all, and since the model was told that its steps make no progress."""
+    """Return whether enough steps were made in total, and enough since the model was told that it makes no progress."""
     settings = policy.stagnation
     if facts.steps < settings.least_steps:
         return False
     if settings.nudge_at is None or not policy.repetition.nudge_at:
-        return True  # it is not told
+        return True  # the model is not told
     latest = facts.points[-1 - settings.after_nudge :]
     return len(latest) > settings.after_nudge and min(latest) >= settings.nudge_at
 
@@ -89,7 +89,7 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
 
     def reached(facts: Facts, policy: Policy) -> Decision | None:
         if facts.refused is None and allowed(policy.limits) == unset and allowed(policy.session_limits) == unset:
-            return None  # the usual case, found without a look at what was used
+            return None  # the usual case, found without checking what was used
         for status in limit_statuses(facts, policy, limits):
             if not status.use.soft and (status.reached or _was_cut_off(facts, status)):
                 return Stop(rule=reason, reason=reason, detail=_describe_limit(status))
@@ -120,17 +120,17 @@ def _step_limit(facts: Facts, policy: Policy) -> Decision | None:
 
 
 def _ask_for_steps(facts: Facts, policy: Policy, by: int) -> Pause | None:
-    """Pause to ask the user for so many steps; None if another limit ends the run."""
+    """Return the Pause that asks the user for more steps; None if another limit ends the run."""
     others = (guard for guard in _OTHER_LIMITS if guard.name in policy.guards)
     if any(guard.judge(facts, policy) is not None for guard in others):
         return None
-    id = f"limits.steps.{facts.before.steps + facts.steps}"  # of the session, so that no later question has the same
+    id = f"limits.steps.{facts.before.steps + facts.steps}"  # unique within the session
     asked = any(question.call_id == id for question in facts.questions)
     return Pause(rule="step_limit", questions=(id,), extend=0 if asked else by)
 
 
 def _was_cut_off(facts: Facts, status: LimitStatus) -> bool:
-    """Whether the latest step was cut off in the middle at this limit, or at a higher value of the same limit.
+    """Return whether the latest step was cut off in the middle at this limit, or at a higher value of the same limit.
 
     Comparing used with allowed is not enough: times are rounded, and tokens and cost were estimates at that moment.
     """
@@ -282,9 +282,9 @@ _OF_STEPS = tuple(guard for guard in GUARDS if guard.name in ("invalid_calls", "
 
 
 def may_stop_after_next_step(facts: Facts, policy: Policy) -> bool:
-    """Whether a guard that judges steps could stop the run after one more step, whatever that step holds.
+    """Return whether a guard that judges steps could stop the run after one more step, whatever that step brings.
 
-    It is asked with every count one higher, which is the most that a single step can add.
+    The guard is evaluated with every count one higher, which is the most that a single step can add.
     """
     stalled = facts.stalled + max(POINTS.values())
     worst = replace(
@@ -302,7 +302,7 @@ def may_stop_after_next_step(facts: Facts, policy: Policy) -> bool:
 
 
 def _repeated_once_more(repetitions: Repetitions, policy: Policy) -> Repetitions:
-    """Steps that are as often repeated as these can be after one more."""
+    """Return repetitions that are as many as these can be after one more step."""
     longest, seen = policy.repetition.longest_cycle, replace(repetitions, counts=bool(repetitions.steps))
     return Repetitions(
         steps=(0,) * (seen.times(longest) + 1), calls=(0,) * (seen.times(longest, "calls") + 1), counts=True

@@ -39,7 +39,7 @@ class LimitStatus(Struct, frozen=True):
 def limit_statuses(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(LIMITS)) -> Iterator[LimitStatus]:
     """Yield each of these limits that is set: the run's, the session's, then a budget's; hard before soft.
 
-    `Policy.flag_cost_usd` is a soft limit of the run, where its cost is known and no limit bounds it.
+    `Policy.flag_cost_usd` is a soft limit of the run, if its cost is known and no limit bounds it.
     """
     took, before = facts.t + facts.carried_ms, facts.before
     for name, soft, allowed in _set(policy.limits, names):
@@ -57,12 +57,12 @@ def limit_statuses(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(
 
 
 def extension(by: int, facts: Facts, policy: Policy) -> LimitExtended:
-    """The event with which a run is granted so many steps beyond its limit."""
+    """Return the event that grants a run additional steps beyond its limit."""
     return LimitExtended(by=by, allowed=policy.limits.hard_steps + facts.grants.steps + by)
 
 
 def cost_flag(facts: Facts, policy: Policy) -> LimitUse | None:
-    """Return how much of `Policy.flag_cost_usd` a run has used; None where the flag does not apply."""
+    """Return how much of `Policy.flag_cost_usd` a run has used; None if the flag does not apply."""
     if policy.flag_cost_usd is None or facts.usage.cost_usd is None or policy.limits.cost_usd is not None:
         return None
     return LimitUse(used=facts.usage.cost_usd, allowed=policy.flag_cost_usd, soft=True)
@@ -70,7 +70,7 @@ def cost_flag(facts: Facts, policy: Policy) -> LimitUse | None:
 
 @lru_cache(maxsize=256)
 def _set(limits: SessionLimits, names: tuple[str, ...]) -> tuple[tuple[str, bool, float], ...]:
-    """The limits that are set, as (name, soft, allowed)."""
+    """Return the limits that are set, as (name, soft, allowed)."""
     every = [
         (name, soft, getattr(limits, f"soft_{name}" if soft else name)) for name in names for soft in (False, True)
     ]
@@ -78,7 +78,7 @@ def _set(limits: SessionLimits, names: tuple[str, ...]) -> tuple[tuple[str, bool
 
 
 def _used(counted: Facts | Carried, name: str, milliseconds: int) -> float:
-    """How much of a limit was used; `milliseconds` is the time taken."""
+    """Return how much of a limit was used; `milliseconds` is the time taken."""
     if name == "seconds":
         return milliseconds / 1000
     of = counted if name in ("steps", "rounds", "tool_calls") else counted.usage

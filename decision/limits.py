@@ -1,7 +1,7 @@
 """Limits on what a run, or a whole session, may use, with recommended values by kind of task.
 
 A hard limit ends the run as exhausted; a soft one flags it, reminds the model and lets it continue. Steps, rounds and
-tool calls are checked after each step; hard limits on time, output tokens and cost are enforced within a step, too.
+tool calls are checked after each step; hard limits on time, output tokens and cost are also enforced within a step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .settings import Settings
 
 DEFAULT_STEPS = 30
 MOST_STEPS_OF_A_GRANT = 15
-"""A larger grant would be no limit."""
+"""Largest number of steps of a grant; with a larger one the limit would have no effect."""
 
 STOP_REASONS: dict[str, str] = {
     "steps": "step_limit",
@@ -41,8 +41,8 @@ def require_at_least(name: str, value: float | None, least: float) -> None:
 class SessionLimits(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What all runs of a session may use together. Every limit is off unless set.
 
-    A hard limit must be above 0; a soft one may not exceed its hard one. Where only the soft one is set, the hard one
-    is twice that. Raises WrongUse for other values.
+    A hard limit must be above 0; a soft one may not exceed its hard one. If only the soft one is set, the hard one is
+    twice that. Raises WrongUse for other values.
     """
 
     section: ClassVar[str] = "session_limits."
@@ -58,7 +58,7 @@ class SessionLimits(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
     output_tokens: int | None = None
     """Tokens of all responses."""
     cost_usd: float | None = None
-    """US dollars. Attempts without a known price count as 0; a run with a model without a price is refused."""
+    """US dollars. Attempts without a known price count as 0; a run whose model has no known price is refused."""
     seconds: float | None = None
     """Seconds since the start of the run; for a session, the seconds of all its runs."""
     soft_steps: int | None = None
@@ -96,8 +96,8 @@ class SessionLimits(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Extend(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a run that has reached its limit of steps is granted more.
 
-    A grant raises no other limit, and none of the session or of a shared budget. Raises WrongUse for a value out of
-    range.
+    A grant does not raise any other limit, nor one of the session or of a shared budget. Raises WrongUse for a value
+    out of range.
     """
 
     section: ClassVar[str] = "limits.extend."
@@ -105,14 +105,14 @@ class Extend(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     by: int = 15
     """Steps of one grant, 1 to 15. With `ask` the user may grant any other number."""
     most: int = 8
-    """Grants on progress that a run gets at most, 1 or more; then the limit ends it."""
+    """Maximum number of grants on progress, 1 or more; after that the limit ends the run."""
     below: int = 8
-    """Points for steps without progress (`stagnation`) below which the run must be for a grant on progress, 1 or more.
-    """
+    """Points for steps without progress (`stagnation`) that the run must stay under for a grant on progress, 1 or
+    more."""
     when: Literal["progress", "ask"] = "progress"
     """What decides on a grant. `progress`: a step since the last grant changed the work or brought news, and the points
     are under `below`. `ask`: the user; the run pauses and asks, and the answer grants any number of steps or ends the
-    run. A loop that is not ours cannot ask, and stops."""
+    run. A foreign loop, which endstop does not run, cannot ask, and stops."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,7 +123,8 @@ class Extend(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 DEFAULT_EXTEND = Extend()
-"""That of limits without a number of steps. It belongs to `DEFAULT_STEPS`: a copy with another number has none."""
+"""Value of `extend` for limits without a number of steps. It belongs to `DEFAULT_STEPS`: a copy with another number has
+none."""
 
 
 def _is_unset(value: object) -> bool:
@@ -133,8 +134,8 @@ def _is_unset(value: object) -> bool:
 class Limits(SessionLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a run may use. As for a session, except for `steps`.
 
-    If neither `steps` nor `soft_steps` is given, `steps` is 30 and extended on progress. A number of steps that is
-    given is that number, unless `extend` is given, too. None is no limit of steps.
+    If neither `steps` nor `soft_steps` is given, `steps` is 30 and extended on progress. A given number of steps is not
+    extended unless `extend` is also given. None means no limit of steps.
     """
 
     section: ClassVar[str] = "limits."
@@ -163,13 +164,13 @@ class Limits(SessionLimits, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def hard_steps(self) -> int:
-        """`steps`, for limits that have one."""
+        """The limit of steps, for limits that have one."""
         assert self.steps is not None
         return self.steps
 
     @property
     def most_steps(self) -> float:
-        """The steps that a run can make at most, with all grants but a user's; infinite without a limit."""
+        """Maximum number of steps of the run, with all grants except a user's; infinite without a limit."""
         if self.steps is None:
             return inf
         return self.steps + (0 if self.extend is None or self.asks else self.extend.by * self.extend.most)
@@ -191,5 +192,5 @@ RECOMMENDED: dict[str, Limits] = {
 look_up: a question that a few calls answer. data_and_files: read, change and check files or tables. many_systems: work
 across several services. open_search: research without a known end; its hard limit is twice the soft one.
 
-A task that needs more than the soft limit is unusual; one that needs more than the hard limit is not going to finish.
+A task that needs more than the soft limit is unusual; one that needs more than the hard limit is unlikely to finish.
 """

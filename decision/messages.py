@@ -18,7 +18,7 @@ from .errors import WrongUse
 
 
 class Redacted(Enum):
-    """How redaction treats a field of a record (`engine/records/event_redaction.py`), as its type says."""
+    """How redaction treats a field of a record (`engine/records/event_redaction.py`), according to its type."""
 
     TEXT = "text"
     JSON = "json"
@@ -27,14 +27,15 @@ class Redacted(Enum):
 
 
 Text = Annotated[str, Redacted.TEXT]
-"""What a user, a model, a tool or a function of the user said. It is redacted."""
+"""Text of a user, a model, a tool or a function of the user. It is redacted."""
 Json = Annotated[str, Redacted.JSON]
-"""The same as JSON, such as the arguments of a call. Each value is redacted, so that it stays JSON; else as a text."""
+"""Such text as JSON, like the arguments of a call. Each value is redacted, so that it stays JSON; invalid JSON is
+redacted as a text."""
 JsonSchema = Annotated[Mapping[str, Any], Redacted.SCHEMA]
 """A JSON Schema. Its descriptions and values are redacted."""
 Name = Annotated[str, Redacted.NAME]
-"""A name or id that an agent, a model or a provider chose. Only what is known to be secret is hidden in it. A `str` is
-an id or a word of endstop itself, and written as it is."""
+"""A name or id that an agent, a model or a provider chose. Only known secrets are hidden in it. A `str`, in contrast,
+is an id or a word of endstop itself, and written unchanged."""
 
 FinishReason = Literal[
     "stop", "length", "tool_calls", "content_filter", "error", "other", "pause", "context_full", "retry"
@@ -45,7 +46,7 @@ FinishReason = Literal[
 """
 
 ToolKind = Literal["ordinary", "completion", "question", "think"]
-"""What a call of a tool means to the loop, which goes by the kind of a tool and never by its name."""
+"""What a call of a tool means to the loop, which depends on the tool's kind and never on its name."""
 
 ResultStatus = Literal[
     "ok", "error", "rejected", "skipped", "cancelled", "invalid", "truncated", "unknown", "unanswered", "denied"
@@ -75,13 +76,15 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     """JSON Schema of the arguments; its type is `object`."""
     kind: ToolKind = "ordinary"
     reads: bool = False
-    """True if a call changes nothing: it may then run in parallel with others, and while the response still streams."""
+    """True if a call changes nothing: it may then run in parallel with others, and while the response is still
+    streaming."""
     polls: bool = False
     """True if the tool is meant to be called repeatedly with the same result: such calls do not count as repetition."""
     completes: bool = False
     """True if an ordinary tool may also complete the task, such as a plan whose last step is a completion."""
     parallel: bool = False
-    """True if a call that may change something can run beside others of this kind, once the response is whole."""
+    """True if a call that may change something can run in parallel with others of this kind, once the response is
+    complete."""
     approval: bool = False
     """True if a call may need the user's approval before it runs."""
 
@@ -91,16 +94,16 @@ class Reasoning(Struct, frozen=True, omit_defaults=True):
 
     text: Text
     signature: Name = ""
-    """Opaque: proves the block to the provider that wrote it, or holds the item itself."""
+    """Opaque data that proves the block to the provider that wrote it, or holds the item itself."""
     redacted: bool = False
     """True if there is nothing to read: the provider hides the text, and `signature` holds it, encrypted; or it is
     another item, such as a search that the vendor ran itself, in the form that `vendor` reads."""
     vendor: Name = ""
-    """The wire format that wrote the signature, such as `anthropic`; no other gets it back. Empty if unknown."""
+    """The wire format that wrote the signature, such as `anthropic`; it is sent to no other. Empty if unknown."""
     text_before: int = 0
-    """How many characters of the message's text came before this block. Counted only if `vendor` is set."""
+    """Number of characters of the message's text before this block. Counted only if `vendor` is set."""
     calls_before: int = 0
-    """How many calls of the message came before this block. Counted only if `vendor` is set."""
+    """Number of calls of the message before this block. Counted only if `vendor` is set."""
 
 
 class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
@@ -110,7 +113,7 @@ class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
 
 
 class Image(Struct, frozen=True, omit_defaults=True):
-    """An image, as bytes or as a URL. A prompt may hold some, and a tool may return one, or texts and images.
+    """An image, as bytes or as a URL. A prompt may contain images, and a tool may return one, or texts and images.
 
     Raises WrongUse for a field of the wrong type.
     """
@@ -145,7 +148,7 @@ class UserMessage(Struct, frozen=True, tag_field="role", tag="user", omit_defaul
 
     @classmethod
     def of(cls, parts: Iterable[str | Image]) -> UserMessage:
-        """Return a message with these texts and images, each on lines of its own."""
+        """Return a message with these texts and images, each on separate lines."""
         lines: list[str] = []
         images: list[Image] = []
         for part in parts:
@@ -156,7 +159,7 @@ class UserMessage(Struct, frozen=True, tag_field="role", tag="user", omit_defaul
 
     @property
     def parts(self) -> tuple[str | Image, ...]:
-        """Texts and images in their order, without the marks. Images whose marks are gone come last."""
+        """Texts and images in their order, without the marks. Images whose marks are missing come last."""
         found: list[str | Image] = []
         gone: list[Image] = []
         rest = self.text
@@ -183,12 +186,12 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", o
 
     @property
     def has_vendor_items(self) -> bool:
-        """Whether the response holds items that only its vendor can read, so that it goes on if it gets them back."""
+        """Whether the response holds items that only its vendor can read and with which the vendor can continue it."""
         return any(block.vendor and block.redacted for block in self.reasoning)
 
 
 class MessageDeltas(Struct, frozen=True):
-    """Where a message stands in a record whose RESPONSE_FINISHED was written without it."""
+    """Location of a message in a record whose RESPONSE_FINISHED was written without it."""
 
     first: int
     """Sequence number (`seq`) of the first event that holds a part of the message."""
@@ -198,7 +201,7 @@ class MessageDeltas(Struct, frozen=True):
 
 
 NO_MESSAGE = AssistantMessage()
-"""Stands for a message that was left out of a record. It is the default, and so not written."""
+"""Placeholder for a message that was left out of a record. As the default, it is not written."""
 
 
 def message_parts(message: AssistantMessage) -> Iterator[str | ToolCall | Reasoning]:
@@ -220,14 +223,14 @@ def message_parts(message: AssistantMessage) -> Iterator[str | ToolCall | Reason
 
 
 class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
-    """The one answer to one tool call."""
+    """The only answer to a tool call."""
 
     call_id: Name
     name: Name
     content: Text
     status: ResultStatus = "ok"
     images: tuple[Image, ...] = ()
-    """Images beside the text; a model without vision gets the text alone."""
+    """Images in addition to the text; a model without vision gets only the text."""
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolResult
@@ -235,20 +238,20 @@ Message = SystemMessage | UserMessage | AssistantMessage | ToolResult
 
 
 MOST_TOKENS = 2**53
-"""The largest count of tokens. Up to it, every whole number is exact as a float, too (IEEE 754, binary64)."""
+"""The largest count of tokens. Every whole number up to it is exact as a float (IEEE 754, binary64)."""
 MOST_DOLLARS = 2.0**53
-"""The largest cost in US dollars, far above all real ones: sums of costs and their squares stay finite."""
+"""The largest cost in US dollars, far above any real one: sums of costs and their squares stay finite."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):
     """Tokens and cost of one attempt, step or run.
 
-    `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`. `cost_usd` is None where no
-    price is known. `estimated` is True if the provider did not report all of it: usage comes last in a stream, so one
-    that was cut never delivers it.
+    `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`. `cost_usd` is None if no
+    price is known. `estimated` is True if the provider did not report all of it: usage comes last in a stream, so a
+    stream that was cut never delivers it.
 
-    Counts are 0 to `MOST_TOKENS`, a cost is 0 to `MOST_DOLLARS`. A number outside is taken for one that is not known
-    (0, or None for the cost), and `estimated` is True then. So no sum falls, also of records that hold others.
+    Counts are 0 to `MOST_TOKENS`, a cost is 0 to `MOST_DOLLARS`. A number out of range is treated as unknown (0, or
+    None for the cost), and `estimated` is then True. So a sum never falls, even for records with such numbers.
     """
 
     input_tokens: int = 0
@@ -277,7 +280,7 @@ class Usage(Struct, frozen=True, kw_only=True):
         force_setattr(self, "estimated", True)
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum; a count or cost that would be too large stays at the largest."""
+        """Return the sum. A count or cost that would be too large stays at the largest value."""
         if self.cost_usd is None or other.cost_usd is None:
             cost = self.cost_usd if other.cost_usd is None else other.cost_usd
         else:
@@ -296,7 +299,7 @@ class Usage(Struct, frozen=True, kw_only=True):
         )
 
     def completed_by(self, earlier: Usage | None) -> Usage:
-        """A report of a response's usage, with what it lacks taken from an earlier one of the same response."""
+        """Return this report of a response's usage, completed from an earlier report of the same response."""
         if not self.estimated or earlier is None:
             return self
         lacks_input, lacks_output = not self.input_tokens, not self.output_tokens
@@ -310,7 +313,7 @@ class Usage(Struct, frozen=True, kw_only=True):
         )
 
     def for_cut_response(self, *, input_tokens: int, output_tokens: int) -> Usage:
-        """The usage of a response that was cut: what was reported before the cut, and estimates for the rest.
+        """Return the usage of a response that was cut: what was reported before the cut, and estimates for the rest.
 
         `input_tokens` is used if nothing was reported, `output_tokens` if it exceeds what was reported.
         """
@@ -329,5 +332,5 @@ _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0" + "".joi
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text is empty to a reader: nothing but white space and invisible characters."""
+    """Return whether a text has only white space and invisible characters, so that it is empty to a reader."""
     return all(category(character) in _UNSEEN or character in _FILLERS for character in text)

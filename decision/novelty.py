@@ -1,7 +1,7 @@
 """How much of what tools returned is new: a bounded memory of the lines that were seen.
 
-Two results are hardly ever equal to the last byte (times, counters, temporary names), so digits do not count, nor does
-white space around a line. The memory is a table of fixed size: each line has one slot, which holds eight bits of its
+Two results are hardly ever equal to the last byte (times, counters, temporary names), so digits and the white space
+around a line do not count. The memory is a table of fixed size: each line has one slot, which holds eight bits of its
 checksum. So it takes one new line in 256 for an old one, and forgets a line once a newer one needs its slot.
 """
 
@@ -13,20 +13,22 @@ from typing import NamedTuple
 from zlib import crc32
 
 READ_CHARS = 20_000
-"""Characters at the beginning of a result that are read."""
+"""Number of characters read at the beginning of a result."""
 READ_LINES = 400
-"""Lines of them that are read."""
+"""Number of lines read in them."""
 LONG_CHARS = 65_536
-"""If a result is longer, only its first `SHORT_CHARS` are read: a record keeps no more of a text that it attaches."""
+"""Of a longer result only the first `SHORT_CHARS` are read, because a record keeps no more of a text that it
+attaches."""
 SHORT_CHARS = 1_000
 SLOTS = 16_384
-"""Lines and results that the memory holds at most. Of those seen 3,000 new lines ago, 17 % are forgotten on average."""
+"""Maximum number of lines and results in the memory. Of those seen 3,000 new lines ago, 17 % are forgotten on
+average."""
 NO_LINES = bytes(2 * SLOTS)
-"""The memory before the first line."""
+"""The empty memory."""
 
 
 def distinct_lines(text: str) -> Collection[bytes]:
-    """The different lines of a result, without white space around them, and without empty ones."""
+    """Return the different lines of a result, without white space around them and without empty ones."""
     read = text[: SHORT_CHARS if len(text) > LONG_CHARS else READ_CHARS]
     raw = read.encode("utf-8", "surrogatepass")
     lines = dict.fromkeys(map(bytes.strip, raw.splitlines()[:READ_LINES]))
@@ -46,7 +48,7 @@ class Marks(NamedTuple):
 
 
 def marks_of(lines: Collection[bytes], exact: bool) -> Marks:
-    """The marks of these lines. exact: whether another number makes a new line, too."""
+    """Return the marks of these lines. exact: whether a different number makes a line new."""
     joined = b"\n".join(lines)
     masked = joined.translate(None, b"0123456789")
     whole = crc32(masked, 1)
@@ -62,7 +64,7 @@ _EXACT = 0x5EED
 
 
 def add_marks(memory: bytes, marks: Marks) -> tuple[bytes, Marks]:
-    """The memory with these marks, and those of them that are new; `whole` is 0 if it is not."""
+    """Return the memory with these marks, and the marks that are new; `whole` is 0 if it is not new."""
     slots = memoryview(memory).cast("H")
     new = [mark for mark in marks.lines if slots[mark & 0x3FFF] != mark >> 16]
     exact = [mark for mark in marks.exact if slots[mark & 0x3FFF] != mark >> 16]
@@ -77,7 +79,7 @@ def add_marks(memory: bytes, marks: Marks) -> tuple[bytes, Marks]:
 
 
 def add_text(memory: bytes, text: bytes) -> tuple[bytes, bool]:
-    """The memory with a whole text to the last digit, and whether it is new. Its lines are no part of that."""
+    """Return the memory with a whole text, exact to the last digit, and whether it is new. Its lines are not added."""
     mark = crc32(text, _WHOLE)
     memory, new = add_marks(memory, Marks([], [mark], mark))
     return memory, bool(new.exact)
@@ -88,7 +90,7 @@ _WHOLE = 0x7E97
 
 
 def essential_text(content: str) -> str:
-    """A result without a shell's prompt at its end; empty if it only says that there is nothing."""
+    """Return a result without a shell's prompt at its end; empty if it only says that there is nothing."""
     text = content
     if text.rstrip()[-1:] in _PROMPT_ENDS:
         text = text[:-PROMPT_CHARS] + _PROMPT.sub("", text[-PROMPT_CHARS:])
@@ -96,21 +98,21 @@ def essential_text(content: str) -> str:
 
 
 def says_nothing_found(text: str) -> bool:
-    """Whether a result begins by saying that a search found nothing, whatever it was that was searched for."""
+    """Return whether a result begins by saying that a search found nothing, whatever was searched for."""
     return _NOTHING_FOUND.search(text, 0, LONGEST_NOTHING) is not None
 
 
 def without_line_numbers(text: str) -> str:
-    """A result without the numbers that a shell gives to the lines of its input, which say nothing new."""
+    """Return a result without the line numbers that a shell gives to its input, which say nothing new."""
     return _NUMBERED.sub("line", text[:PROMPT_CHARS]) + text[PROMPT_CHARS:] if "line " in text else text
 
 
 PROMPT_CHARS = 2_000
-"""Characters at the end of a result in which a prompt is looked for."""
+"""Number of characters at the end of a result that are searched for a prompt."""
 LONGEST_NOTHING = 300
 _PROMPT_ENDS = ("$", "#", "%", ">")
 _PROMPT = re.compile(r"\n(?:\([^\n]{1,300}\)\n){0,4}[\w@:~/.-]{0,80}[$#%>]\s*\Z")
-"""A prompt, with the lines in parentheses above it that tell the state of the shell."""
+"""A prompt, including the lines in parentheses above it that show the state of the shell."""
 _NOTHING = re.compile(
     r"\s*+(?:<returncode>0</returncode>\s*<output>\s*</output>|\(?no output\)?\.?|\(?(?:your )?command "
     r"(?:ran|executed|completed|succeeded)[^\n]{0,20}(?:success|no output|without output)[^\n]{0,60})?\s*+",

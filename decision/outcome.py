@@ -52,22 +52,22 @@ STATUS_OF: dict[str, Status] = {
     "internal_error": "failed",
     "cancelled": "cancelled",
 }
-"""Status of a run by stop reason. A user's own rule may stop with `custom:<name>` and a status of its own."""
+"""Status of a run by stop reason. A user's rule may stop with `custom:<name>` and its own status."""
 
 
 def derive_work(status: Status | None, verdict: EvaluationVerdict) -> Work | None:
-    """What is known about the work of a run; None if it was neither reported as done nor evaluated."""
+    """Return what is known about the work of a run; None if it was neither reported as done nor evaluated."""
     if verdict == "not_run":
         return "said" if status == "completed" else None
     return "checked" if verdict == "passed" else "wrong"
 
 
 AnswerFrom = Literal["", "completion", "handler", "text", "closing", "latest_text", "partial_text", "not_accepted"]
-"""Where an answer comes from. `completion`: the accepted completion's summary. `handler`: an intent handler, without
-the model. `text`: the plain text that ended the run. `closing`: the summary of the closing step. Without any of these
-it is the last text of the run: `latest_text` from a complete response, `partial_text` from one that was cut off or
-failed, `not_accepted` from a completion that was rejected, or a text given again and again that ends nothing. Empty:
-the model wrote no text, or the record is older."""
+"""Source of an answer. `completion`: the accepted completion's summary. `handler`: an intent handler, without the
+model. `text`: the plain text that ended the run. `closing`: the summary of the closing step. Without any of these, the
+answer is the last text of the run: `latest_text` from a complete response, `partial_text` from one that was cut off or
+failed, `not_accepted` from a completion that was rejected, or a repeated text that does not end the run. Empty: the
+model wrote no text, or the record is older."""
 
 StageStatus = Literal["ok", "failed", "skipped", "absent", "exhausted", "awaiting_input", "cancelled"]
 """`skipped`: does not apply to a run with this outcome. `absent`: the caller provided no function for it."""
@@ -94,10 +94,10 @@ class Asker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The sub-agent that asks a question which its caller passes on to the user."""
 
     call_id: Name
-    """The call of the run itself that runs the sub-agent. It goes on once all its questions are answered."""
+    """The call of the run itself that runs the sub-agent. It continues once all its questions are answered."""
     session_id: str
     run_id: str
-    """The run of the sub-agent that has paused with the question."""
+    """The run of the sub-agent that paused with the question."""
     names: tuple[Name, ...]
     """Names of the tools that are sub-agents, from the run's own down to the one that asks."""
 
@@ -109,8 +109,8 @@ class Question(Struct, frozen=True):
     """
 
     call_id: Name
-    """The call that waits; an id of its own if none does (`extends`). For a question of a sub-agent it begins with the
-    run's own call: `CALL/CALL OF THE SUB-AGENT`, and so on for theirs."""
+    """The call that waits; a separate id if none does (`extends`). For a question of a sub-agent it begins with the
+    run's own call: `CALL/CALL OF THE SUB-AGENT`, and so on for nested ones."""
     text: Text
     confirms: Text | None = None
     """For a question that asks to confirm a completion: the answer that is then accepted."""
@@ -118,22 +118,22 @@ class Question(Struct, frozen=True):
     percentage: int | None = None
     """The completion percentage, if that completion reports one."""
     unclear: int = 0
-    """How often it was asked again because the reply was neither yes nor no."""
+    """Number of times it was asked again because the reply was neither yes nor no."""
     tool: Name | None = None
     """For a call that waits for approval: the name of its tool."""
     arguments: dict[str, Any] | None = None
     """For a call that waits for approval: the arguments that the model gave it, as plain JSON values."""
     expires_at: str = ""
-    """For a call that waits for approval: the time after which it counts as denied (ISO 8601); empty: never."""
+    """For a call that waits for approval: time after which it counts as denied (ISO 8601); empty: never."""
     asker: Asker | None = None
     """For a question of a sub-agent: which one asks. None: the run itself."""
     extends: int = 0
-    """For the question whether the run may make more steps than its limit: how many it proposes. The answer is a whole
-    number of steps, a yes for these, or a no, which ends the run."""
+    """For the question whether the run may make more steps than its limit: the number it proposes. The answer is a
+    whole number of steps, a yes for the proposed number, or a no, which ends the run."""
 
     @property
     def wants_yes_or_no(self) -> bool:
-        """Whether the answer is a yes or a no, and not any text."""
+        """Whether the answer is a yes or a no, as opposed to any text."""
         return self.confirms is not None or self.tool is not None or self.extends > 0
 
     @property
@@ -148,18 +148,18 @@ class Question(Struct, frozen=True):
 
     @property
     def lets_call_run(self) -> bool:
-        """Whether the answer lets the waiting call run, or go on; otherwise it is the result of the call."""
+        """Whether the answer lets the waiting call run or continue; otherwise the answer is the result of the call."""
         return self.tool is not None or self.asker is not None
 
 
 def ask_again(question: Question, unclear: str) -> Question:
-    """The question to ask after a reply that is neither yes nor no. unclear: what is said before it, once."""
+    """Return the question to ask after an unclear reply. unclear: text said before it, once."""
     text = question.text if question.unclear or not unclear else f"{unclear} {question.text}"
     return replace(question, text=text, unclear=question.unclear + 1)
 
 
 class SubagentUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the sub-agents of a run have used together, their own sub-agents included."""
+    """Usage of all sub-agents of a run together, including nested sub-agents."""
 
     runs: int = 0
     """Number of sub-agents that the run itself has started."""
@@ -171,7 +171,7 @@ class SubagentUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the model wrote after its response was cut.
 
-    It is read only in a session with `drain=True`, for the record.
+    The rest of a response is read only in a session with `drain=True`, for the record.
     """
 
     output_tokens: int = 0
@@ -188,8 +188,8 @@ class CutSavings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cuts: int = 0
     """Number of responses that were cut before they had ended."""
     measured: int = 0
-    """Number of these whose rest was read, and so paid for, to measure it (`drain`). The figures below count only
-    what these responses hold after the cut."""
+    """Number of these whose rest was read, and so paid for, to measure it (`drain`). The figures below count only what
+    these responses contain after the cut."""
     output_tokens: int = 0
     """Estimated at 4 characters per token."""
     calls: int = 0
@@ -226,7 +226,7 @@ class CutSavings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def estimated_cost_usd(self) -> float | None:
-        """US dollars that all cuts at a known price saved, estimated as the tokens are.
+        """US dollars that all cuts at a known price saved, estimated like the tokens.
 
         None if no cut at a known price was measured.
         """
@@ -249,7 +249,7 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     stop_reason: str
     """A key of `STATUS_OF`, or `custom:<name>`."""
     detail: Text = ""
-    """What happened, where, and what to do, in a sentence."""
+    """What happened, where, and what to do, in one sentence."""
     answer: Text = ""
     """The result as text. Empty only if the model wrote no text in this run."""
     answer_from: AnswerFrom = ""
@@ -269,7 +269,7 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     """Whether a limit ended the run, or any hard or soft limit was exceeded."""
     verdict: EvaluationVerdict = "not_run"
     work: Work | None = None
-    """What is known about the work. Always derived from status and verdict; a value given here is ignored."""
+    """What is known about the work. Always derived from status and verdict; a given value is ignored."""
     accepted_by: tuple[Text, ...] = ()
     """Who accepted the completion: gates and the judge by name, and `user`. An evaluation is in `verdict` instead."""
     failed_calls: tuple[Name, ...] = ()
@@ -283,7 +283,7 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     duration_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Derive `work`: outcomes of older records get it too, and it never contradicts the verdict."""
+        """Derive `work`, so that outcomes of older records have it too, and it never contradicts the verdict."""
         force_setattr(self, "work", derive_work(self.status, self.verdict))
 
     def to_dict(self) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
         return data
 
     def _has_output(self) -> bool:
-        """Whether the output differs from the answer. False if the answer cannot be read, as after a redaction."""
+        """Return whether the output differs from the answer. False if the answer cannot be read, as if redacted."""
         try:
             return _READ in self.__dict__ and self.status == "completed" and self.output is not self.answer
         except WrongUse:

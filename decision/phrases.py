@@ -1,8 +1,8 @@
-"""Searches a text for any of many phrases, regular expressions, in much less time than one expression of them all.
+"""Search of a text for any of many phrases (regular expressions), much faster than with one expression for all of them.
 
 Nearly every phrase has words that each of its matches contains (`please`, or one of `tell`, `give` and `send`), and a
-text without them need not be searched. Those words are read off the expression, and looked for by their first three
-characters, which costs a hundredth of trying the expression at every character. What is found is the same.
+text without them need not be searched. Those words are derived from the expression and looked up by their first three
+characters, which costs a hundredth of trying the expression at every character. The matches are the same.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ Words = frozenset[str]
 
 _ByWord = list[tuple[str, list[int]]]
 _BEGINNING = 3
-"""Characters of a word by which it is looked up."""
+"""Number of characters by which a word is looked up."""
 
 
 class _Words(NamedTuple):
-    """The words of phrases, each with the numbers of its phrases."""
+    """Words of phrases, each with the numbers of its phrases."""
 
     short: _ByWord
-    """Words of ASCII that are shorter than a beginning."""
+    """ASCII words that are shorter than `_BEGINNING`."""
     short_others: _ByWord
-    """Other such words."""
+    """Other words that are shorter."""
     by_beginning: dict[str, _ByWord]
     beginnings: frozenset[str]
     always: list[int]
-    """Phrases that have no words."""
+    """Phrases that have no words and are always searched for."""
 
 
 @lru_cache(maxsize=64)  # a sentence is searched for many kinds of phrases
 def _threes(text: str) -> frozenset[str]:
-    """All runs of as many characters as a beginning has."""
+    """Return all runs of `_BEGINNING` characters."""
     return frozenset(map("".join, zip(text, text[1:], text[2:], strict=False)))
 
 
 class Phrases:
     """Finds the first of many phrases in a text.
 
-    expression: the phrases, joined by `|`. It may hold groups, classes and lookarounds, and no flags, names of groups
-        or references to them. It is compiled when a text has the words of a phrase for the first time.
+    expression: the phrases, joined by `|`. It may contain groups, classes and lookarounds, but no flags, names of
+    groups or references to them. It is compiled when a text has the words of a phrase for the first time.
     """
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
 
     def may_be_in(self, text: str) -> bool:
-        """Whether a text has the words of a phrase. It is quicker than `find`, for a text that is then taken apart."""
+        """Return whether a text has the words of a phrase. Faster than `find`, for a text that is analysed further."""
         return bool(self._words.always) or next(self._found(text), None) is not None
 
     def find(self, text: str) -> int:
-        """Where the first phrase in a text begins; -1 if there is none."""
+        """Return the index at which the first phrase in a text begins; -1 if there is none."""
         first = -1
         for number in {*self._words.always, *self._found(text)}:
             match = self._pattern(number).search(text)
@@ -66,7 +66,7 @@ class Phrases:
         return first
 
     def _found(self, text: str) -> Iterator[int]:
-        """The numbers of the phrases of which the text has a word."""
+        """Yield the numbers of the phrases of which the text has a word."""
         short, short_others, by_beginning, beginnings, _ = self._words
         for word, numbers in short if text.isascii() else (*short, *short_others):
             if word in text:
@@ -111,7 +111,7 @@ class Phrases:
 
 
 def split_alternatives(expression: str) -> list[str]:
-    """The alternatives of an expression, without those inside of its groups."""
+    """Return the alternatives of an expression, without those inside its groups."""
     found, start, depth = [], 0, 0
     for token in _TOKEN.finditer(expression):
         shown = token[0]
@@ -126,9 +126,9 @@ def split_alternatives(expression: str) -> list[str]:
 
 
 def needed_words(phrase: str) -> Words:
-    """Words of which each match of a phrase, an expression without alternatives, contains at least one.
+    """Return words of which each match of a phrase (an expression without alternatives) contains at least one.
 
-    Of several such sets, the one that is probably the rarest.
+    Of several such sets, the one that is probably the rarest is returned.
     """
     sets: list[Words] = []
     run, at = "", 0
@@ -158,13 +158,13 @@ def needed_words(phrase: str) -> Words:
 
 
 def _words_of_all(alternatives: list[str]) -> Words:
-    """Words of which each match of any alternative contains one; none if they are not known of one alternative."""
+    """Return words of which each match of any alternative contains one; none if they are unknown for an alternative."""
     found = [needed_words(one) for one in alternatives]
     return frozenset().union(*found) if all(found) else frozenset()
 
 
 def _end_of_group(phrase: str, at: int) -> int:
-    """Where the group ends whose inside begins here."""
+    """Return the index at which the group ends whose inside begins here."""
     depth = 1
     while depth:
         token = _TOKEN.match(phrase, at)
@@ -175,14 +175,14 @@ def _end_of_group(phrase: str, at: int) -> int:
 
 
 def _letter(token: str) -> str:
-    """The character that a token stands for; empty if it stands for none, or for several."""
+    """Return the character that a token matches; empty if it matches none, or several."""
     if token[0] == "\\":
         return token[1] if not token[1].isalnum() else ""
     return "" if token[0] in "[(.^$" else token
 
 
 def _rarity(words: Words) -> float:
-    """How rarely a text has one of these words: longer ones and those of other scripts are rarer."""
+    """Return how rarely a text has one of these words: longer words and those of other scripts are rarer."""
     if not words:
         return 0
     return min(sum(1 if letter.isascii() else 3 for letter in word) for word in words) - len(words) / 100

@@ -1,7 +1,7 @@
 """Policies: when a run continues, pauses and stops, as the user configured it.
 
 A policy is data. Each record holds the run's whole policy with every default written out, so a later change of a
-default changes no old record. The docstring below a setting says its range; `None` is written as "off" in a file.
+default does not change an old record. The docstring of a setting gives its range; `None` is written as "off" in a file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .repetition import LONGEST_CYCLE, CompareBy
 from .settings import Settings
 
 REMEMBERED_POINTS = 8
-"""Steps of which the facts remember the points that the run had then."""
+"""Number of steps of which the facts remember the points."""
 
 _Group = TypeVar("_Group", bound=Settings)
 
@@ -48,24 +48,25 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Responses ended by a content filter; then `refusal`."""
     unfinished: int | None = 1
     """Responses without calls whose finish word reports a failure, or is not in the table of finish words; then
-    `provider_error`. None: their text counts as if they had ended well."""
+    `provider_error`. None: their text counts as if they had ended normally."""
     invalid_calls: int = 3
     """Steps in which every call was invalid; then `invalid_calls`."""
     rejections: int = 3
     """Rejected completions; then `completion_rejected`."""
     rejections_counted: Literal["in_vain", "all"] = "in_vain"
-    """Which of them count: those in a row between which no step changed the work or brought news, or all of the run."""
+    """Which rejections count: those in a row between which no step changed the work or brought news, or all of the
+    run."""
     echoes: int = 2
     """Texts in a row that only repeat an instruction, or begin with one of `echo.announcements`; then `no_answer`."""
     announcements: int | None = 1
-    """Texts in a row that only announce what comes next, where a text would end the run and a tool was called in it;
+    """Texts in a row that only announce what comes next, in a run that called a tool, where a text would end the run;
     then `no_answer`. None: such a text is an answer."""
     partial_reports: int | None = 1
-    """The same for texts that report a part of the work as done and another as left; then `no_answer`. None: such a
+    """The same for texts that report one part of the work as done and another as left; then `no_answer`. None: such a
     text ends the run."""
     result_echoes: int | None = 1
-    """The same for texts that only repeat the result of a tool; if the model says no more than that, the text ends the
-    run. None: the first one does."""
+    """The same for texts that only repeat the result of a tool; if the model says nothing more after that, the text
+    ends the run. None: the first such text ends it."""
     questions: int = 2
     """Texts in a row that ask the user for something, with `question = "decide"`; then `awaiting_input`."""
     compactions: int = 2
@@ -79,7 +80,7 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What happens when the model makes the same calls, or says the same text, again and again."""
+    """What happens when the model repeatedly makes the same calls or says the same text."""
 
     section: ClassVar[str] = "repetition."
     legacy_defaults: ClassVar[Mapping[str, Any]] = {
@@ -95,10 +96,10 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
     by: CompareBy = "calls_and_results"
     """Whether only calls with the same results count as the same, or all calls with the same arguments."""
     longest_cycle: int = LONGEST_CYCLE
-    """Steps of the longest cycle that counts as repetition, 1 to 12; 1: only steps that are the same."""
+    """Steps of the longest cycle that counts as repetition, 1 to 12; 1: only identical steps."""
     same_text: int | None = 6
-    """Times that the model gives the same text, in steps without any call, after which the run stops as `stuck`, 2 or
-    more; None: never. The text is the outcome's answer, marked as not accepted."""
+    """Number of times that the model gives the same text, in steps without any call, after which the run stops as
+    `stuck`, 2 or more; None: never. The text is the outcome's answer, marked as not accepted."""
     monologue: int | None = None
     """Steps in a row without any call after which the run stops as `stuck`, 2 or more; None: never."""
 
@@ -118,7 +119,7 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Stagnation(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens when steps make no progress: calls fail, results are known already, changes are repeated.
 
-    Each such step adds 1 to 3 points, something new takes 2 away, and a change of the work resets them
+    Each such step adds 1 to 3 points, something new subtracts 2, and a change of the work resets them
     (`step_history.POINTS`). If `repetition.stop_at` is off, this never stops a run; if `repetition.nudge_at` is empty,
     the model is not told.
     """
@@ -137,12 +138,13 @@ class Stagnation(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
     stop_at: int | None = 9
     """Points at which the run stops as `stuck`, 2 or more; None: never."""
     after_nudge: int = 2
-    """Steps that a run may still make once its points have come to `nudge_at`, 0 to 7, before it is stopped."""
+    """Steps that a run may still make after its points reached `nudge_at`, 0 to 7, before it is stopped."""
     least_steps: int = 8
-    """Steps before which no run is stopped, 0 or more: who begins looks around first."""
+    """Steps before which no run is stopped, 0 or more, because a run looks around first."""
     same_results: int | None = 100
     """Steps in a row in which the same tools gave the same results, whatever their arguments were, after which the run
-    stops as `stuck`, 2 or more; None: never. Changes that another loop's tools made by their names do not count."""
+    stops as `stuck`, 2 or more; None: never. Changes by a foreign loop's tools, recognised by their names, do not
+    count."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -173,7 +175,7 @@ class Degeneration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Characters of repetition in the arguments of one call at which they are cut, 1,000 or more; None: they are not
     watched. Higher than for text, because a file of zeros is a legitimate argument."""
     unwatched: tuple[str, ...] = ()
-    """Tools whose arguments are not watched, by name."""
+    """Names of the tools whose arguments are not watched."""
     periods: int = 20
     """Minimum number of repetitions, 3 or more, whatever the length of the repeated piece."""
     attempts: int = 1
@@ -193,7 +195,7 @@ class Degeneration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Filter for short texts that are no answer: they only echo an instruction, or only announce what comes next."""
+    """Filter for short texts that are not answers: they only echo an instruction, or only announce what comes next."""
 
     section: ClassVar[str] = "echo."
     legacy_defaults: ClassVar[Mapping[str, Any]] = {"beside": "nothing"}
@@ -208,13 +210,13 @@ class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "我会直接回答",
         "如果需要使用工具",
     )
-    """A text with one of these and nothing of substance is an echo. In any language; case, white space, punctuation and
-    full-width forms do not count, and simplified and traditional Chinese characters are the same."""
+    """A text with one of these and nothing of substance is an echo, in any language. Case, white space, punctuation and
+    full-width forms do not count; simplified and traditional Chinese characters are the same."""
     beside: Literal["filler", "nothing", "anything"] = "filler"
-    """What an echo may hold beside the phrases: clauses without substance ("Okay, ...", "... and follow the rules"),
-    nothing, or anything: then every short text with a phrase is an echo."""
+    """What an echo may contain apart from the phrases: clauses without substance ("Okay, ...", "... and follow the
+    rules"), nothing, or anything: then every short text with a phrase is an echo."""
     shorter_than: int = 100
-    """Only texts with fewer characters are checked; 0 switches the filter off."""
+    """Texts with fewer characters than this are checked; 0 switches the filter off."""
     announcements: tuple[Text, ...] = ()
     """A text after tool calls that begins with one of these ("I will now") is an announcement, not an answer. Off
     unless set."""
@@ -282,7 +284,7 @@ class Deadlines(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the loop says: to the model, in the user's role, and to the user. No prompt to the model names a tool."""
+    """Texts of the loop: to the model, in the user's role, and to the user. No prompt to the model names a tool."""
 
     section: ClassVar[str] = "prompts."
     legacy_defaults: ClassVar[Mapping[str, Any]] = {"announcement": ""}
@@ -300,16 +302,16 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     echo: Text = "That is no answer yet. Answer the question, or go on with the task."
     """After a text that only echoes or announces."""
     announcement: Text = "You said what you will do, but made no call, so nothing has happened. Make the call now."
-    """After a text that only announces what comes next, where `patience.announcements` allows it; empty: `echo`."""
+    """After a text that only announces what comes next, if `patience.announcements` allows it; empty: `echo`."""
     partial: Text = (
         "You report that a part of the work is still to be done. Go on with it now. If nothing is left for you to do, "
         "give your final answer."
     )
-    """After a report of unfinished work, where `patience.partial_reports` allows it."""
+    """After a report of unfinished work, if `patience.partial_reports` allows it."""
     result_echo: Text = (
         "You only repeated what a tool returned. Go on with the task, or give your final answer and say what it means."
     )
-    """After a text that only repeats a tool's result, where `patience.result_echoes` allows it."""
+    """After a text that only repeats a tool's result, if `patience.result_echoes` allows it."""
     decide: Text = (
         "Nobody is there to answer. Decide yourself, as fits the task best, and go on; say in your final answer what "
         "you decided. If you cannot go on without an answer, say what is missing."
@@ -331,8 +333,8 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     """Near a limit; `{used}`, `{allowed}` and `{name}` are filled in."""
     next_step: Text = ""
-    """Sent once after each of the user's prompts, unless it is the latest user message already, compared without white
-    space at both ends. Off while empty."""
+    """Sent once after each of the user's prompts, unless it already is the latest user message, compared without white
+    space at both ends. Off if empty."""
     closing: Text = (
         "The run ends here and no tool can be used any more. Tell the user in a few sentences what was done, "
         "what is missing, and how to go on."
@@ -352,10 +354,11 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     approve: Text = "May {name} run with {arguments}?"
     """To the user: whether a call that needs an approval may run; `{name}` and `{arguments}` are filled in."""
     extend: Text = "{used} of {allowed} steps are used. May the run make {by} more?"
-    """To the user, with `limits.extend.when = "ask"`: whether the run may go on at its limit of steps; `{used}`,
+    """To the user, with `limits.extend.when = "ask"`: whether the run may continue at its limit of steps; `{used}`,
     `{allowed}` and `{by}` are filled in."""
     unclear: Text = "That was neither a yes nor a no."
-    """To the user: said before the question is asked again, after a reply to one of these three that is neither."""
+    """To the user: said before the question is asked again, after a reply to one of these three that is neither a yes
+    nor a no."""
     interrupted: Text = (
         "The process died while {name} was running with {arguments}\n"
         "Whether it has taken effect is not known. What shall stand as its result?"
@@ -365,7 +368,7 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def fill_in(prompt: str, **values: str) -> str:
-    """A prompt with these values in place of their names in braces; other braces stay as they are."""
+    """Return a prompt with these values in place of their names in braces; other braces stay unchanged."""
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), prompt)
 
 
@@ -390,12 +393,12 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reminder: float | None = 5 / 6
     """Share of a hard limit, above 0 and below 1, at which the model is reminded of it, once; None: never."""
     flag_cost_usd: float | None = 5.0
-    """US dollars, above 0, at which a run is flagged, the model reminded and a line logged; nothing ends there. It is a
-    soft limit for runs whose cost is known and whose `limits` bound no cost. None: off."""
+    """US dollars, above 0, at which a run is flagged, the model reminded and a line logged; it does not end a run. A
+    soft limit for runs whose cost is known and whose `limits` do not bound the cost. None: off."""
     closing: bool = True
     """When a run is exhausted, ask the model for a closing summary, without tools. Not counted as a step."""
     closing_after: Literal["exhausted", "limits"] = "exhausted"
-    """After which endings to ask for it: every exhausted one, or only a limit."""
+    """After which endings to ask for the closing summary: every exhausted one, or only a limit."""
     closing_tokens: int | None = 4_000
     """Maximum output tokens of the closing step, 1 or more; None: no limit."""
     response_tokens: int | None = 200_000
@@ -404,43 +407,43 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     text: Literal["final", "nudge"] = "final"
     """`final`: a plain answer ends the run. `nudge`: it does not, and the model is told so."""
     required_text: Literal["nudge", "as_text"] = "nudge"
-    """A plain answer under `tool_choice="required"`, where a completion tool is offered: `nudge` tells the model that
-    text does not end the task; `as_text` applies the setting `text`."""
+    """A plain answer under `tool_choice="required"`, if a completion tool is offered: `nudge` tells the model that text
+    does not end the task; `as_text` applies the setting `text`."""
     question: Literal["as_text", "ask", "decide"] = "as_text"
     """A text that asks the user for something: `as_text` applies the setting `text`; `ask` ends the run as
-    `awaiting_input`, and the session's next prompt is the reply; `decide`, for runs where nobody is there, tells the
-    model to decide itself and go on, `patience.questions` times in a row, and then does the same."""
+    `awaiting_input`, and the session's next prompt is the reply; `decide`, for unattended runs, tells the model to
+    decide itself and go on, `patience.questions` times in a row, and then does the same as `ask`."""
     completion: Literal["offered", "required", "none"] = "offered"
     """`required`: a run without a completion tool is refused at the start. `none`: no completion tool is offered."""
     mixed: Literal["before", "all", "none"] = "before"
-    """Which calls of a response run beside a completion: those before it, all, or none. With `all` the response is not
-    cut; once the completion is accepted, running calls are cancelled and no other call starts."""
+    """Which calls of a response run along with a completion: those before it, all, or none. With `all` the response is
+    not cut; once the completion is accepted, running calls are cancelled and no other call starts."""
     after_question: Literal["skip", "run"] = "skip"
-    """What becomes of calls that may write and stand after a question to the user in its response: `skip` answers them
+    """What happens to calls that may write and follow a question to the user in the same response: `skip` answers them
     as not run, `run` runs them before the run pauses. Calls that only read run in both cases."""
     max_inner_steps: int = 10
     """Steps of the inner loop before the outer loop decides, 1 or more."""
     inner_cancel: bool = True
     """Cut the stream at a completion call, and cancel everything in flight once it is accepted."""
     drain_seconds: float | None = None
-    """Seconds, 0 or more, to keep reading after a cut, to learn what the response cost. None: close and estimate."""
+    """Seconds, 0 or more, to keep reading after a cut to measure what the response cost. None: close and estimate."""
     reject_after_failure: bool = True
     """Reject a completion if a call before it in the same response failed."""
     interrupted_calls: Literal["unknown", "ask"] = "unknown"
-    """A writing call that was running when the process died, and that no check can settle: `unknown` tells the model
-    that its effect is not known, `ask` asks the user for its result."""
+    """What to do about a writing call that was running when the process died and that no check can settle: `unknown`
+    tells the model that its effect is not known, `ask` asks the user for its result."""
     approval_seconds: float | None = None
-    """Seconds, above 0, in which the user must approve a call: later it counts as denied. None: no limit."""
+    """Seconds, above 0, in which the user must approve a call; after that it counts as denied. None: no limit."""
     patience: Patience = Patience()
     """How often the model may retry."""
     repetition: Repetition = Repetition()
     """What happens on repeated calls."""
     stagnation: Stagnation = Stagnation()
-    """What happens while steps bring nothing."""
+    """What happens while steps bring nothing new."""
     degeneration: Degeneration = Degeneration()
     """When to cut a response that repeats itself."""
     echo: Echo = Echo()
-    """Filter for short texts that are no answer."""
+    """Filter for short texts that are not answers."""
     compaction: Compaction = Compaction()
     """When and how the context is compacted."""
     deadlines: Deadlines = Deadlines()
@@ -498,7 +501,7 @@ a text or an accepted completion ends it; with `strict` only an accepted complet
 
 
 def shipped_policy(name: str) -> Policy:
-    """Return the shipped policy of this name. Raises WrongUse for another name."""
+    """Return the shipped policy of this name. Raises WrongUse for an unknown name."""
     if name not in POLICIES:
         raise WrongUse(f"unknown policy {name!r}{did_you_mean(name, POLICIES)}: use one of {', '.join(POLICIES)}")
     return POLICIES[name]
@@ -509,10 +512,10 @@ NEWER_GUARDS = frozenset({"stagnation", "no_progress"})
 
 
 def for_recorded_run(policy: Policy, recorded: Policy) -> Policy:
-    """The policy with which a recorded run goes on: `policy`, without the new defaults if an older version began it.
+    """Return the policy with which a recorded run continues: `policy`, with the older defaults it began under.
 
-    Such a run was begun under other defaults, and its record says so: where `policy` has today's default of a setting
-    that has another meaning in a record that does not name it, and the record has that meaning, the run keeps it.
+    If `policy` has today's default of a setting that means something else in a record that does not name it, and the
+    record has that older meaning, the run keeps it.
     """
     kept = _with_recorded_defaults(policy, recorded)
     older = set(policy.guards) - set(recorded.guards) == NEWER_GUARDS

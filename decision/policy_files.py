@@ -1,7 +1,7 @@
 """Policies from files: a shipped policy as the base, and the settings that differ.
 
 A policy that `endstop fit` wrote names every setting, and says in its table `fitted` what is guaranteed of it. It is
-read as the policy of a record is: a setting that it does not name, because a later version brought it, has its old
+read like the policy of a record: a setting that it does not name, because a later version added it, has its old
 meaning. If a setting was changed by hand, the guarantee is void, and the file is refused until the table is deleted.
 """
 
@@ -21,10 +21,10 @@ from .policy import POLICIES, Policy
 from .settings import Settings, settings_from_record
 
 OFF = "off"
-"""Written in a file for None, which TOML does not have: the setting is switched off."""
+"""Written in a file for None, which TOML lacks: the setting is switched off."""
 
 FITTED_FORMAT = 2
-"""The `format` of the table `fitted`. Increased when its meaning changes; a file with a higher one is refused."""
+"""The `format` of the table `fitted`. Incremented when its meaning changes; a file with a higher one is refused."""
 
 
 class Fitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -32,32 +32,32 @@ class Fitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
 
     format: int
     version: str
-    """The endstop that fitted it."""
+    """Version of endstop that fitted it."""
     date: str
     guarantee: str
-    """In words."""
+    """The guarantee in words."""
     max_false_stops: float
     """The bound: at most this share of the units has a good run that is stopped too early."""
     confidence: float
     upper_bound: float
-    """Exact upper bound of that share at this confidence, by the part of the data that tested."""
+    """Exact upper bound of that share at this confidence, from the part of the data used for the test."""
     false_stops: int
-    """Units of that part with a good run that was stopped too early."""
+    """Number of units of that part with a good run that was stopped too early."""
     tested: int
-    """Units of that part with a good run."""
+    """Number of units of that part with a good run."""
     unit: Literal["task", "run"]
     anchor: str
-    """Up to where a good run is needed."""
+    """The anchor up to which a good run is needed."""
     tolerance: int
-    """Steps before the anchor that may be lost."""
+    """Number of steps before the anchor that may be lost."""
     sessions: int
     good: int
     bad: int
     ids: str
-    """A digest of the ids and the labels."""
+    """Digest of the ids and the labels."""
     seed: int
     settings: str
-    """A digest of all settings of the file."""
+    """Digest of all settings of the file."""
     steps: dict[str, float] | None = None
     """The share of each kind of step in those sessions (`StepKind`), from 0 to 1; None in a file of format 1."""
 
@@ -95,7 +95,7 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
 
 
 def _fitted_policy(data: Mapping[str, Any], where: str) -> Policy:
-    """The policy of a file that `endstop fit` wrote. Raises WrongUse if its guarantee cannot be known to hold."""
+    """Return the policy of a file that `endstop fit` wrote. Raises WrongUse if its guarantee is not known to hold."""
     given = dict(data)
     fitted = fitted_from(given, where)
     del given["fitted"]
@@ -116,7 +116,7 @@ def _fitted_policy(data: Mapping[str, Any], where: str) -> Policy:
 
 
 def fitted_from(data: Mapping[str, Any], where: str) -> Fitted:
-    """The table `fitted` of a policy file. Raises WrongUse if a newer endstop wrote it, or if it is damaged."""
+    """Return the table `fitted` of a policy file. Raises WrongUse if a newer endstop wrote it or it is damaged."""
     table = data["fitted"]
     made = table.get("format") if isinstance(table, Mapping) else None
     if isinstance(made, int) and made > FITTED_FORMAT:
@@ -131,7 +131,7 @@ def fitted_from(data: Mapping[str, Any], where: str) -> Fitted:
 
 
 def _settings_digest(settings: Mapping[str, Any]) -> str:
-    """A digest of the settings of a file, without its name."""
+    """Return a digest of the settings of a file, without its name."""
     plain = {name: value for name, value in settings.items() if name not in ("name", "fitted")}
     return sha256(msgspec.json.encode(plain, order="deterministic")).hexdigest()[:16]
 
@@ -149,7 +149,7 @@ def with_setting(policy: Policy, name: str, value: Any) -> Policy:
 
 
 def _with(group: Any, default: Any, path: Sequence[str], value: Any) -> Any:
-    """A group of settings with the one at this path changed. default: the same group of the policy `agent`."""
+    """Return a group of settings with the one at this path changed. default: the same group of the policy `agent`."""
     key, *rest = path
     if isinstance(group, Limits) and key == "steps":
         return group.with_steps(value)
@@ -163,7 +163,7 @@ _OPTIONAL_GROUPS = ("limits.extend",)
 
 
 def setting_names(group: Settings | None = None, section: str = "") -> list[str]:
-    """The names of all settings of a policy (or of a group, with this prefix), as in a file."""
+    """Return the names of all settings of a policy (or of a group, with this prefix), as in a file."""
     group = group or POLICIES["agent"]
     names: list[str] = []
     for name in group.__struct_fields__:
@@ -173,7 +173,7 @@ def setting_names(group: Settings | None = None, section: str = "") -> list[str]
 
 
 def _group(default: Any, value: Any) -> Any:
-    """A section as an object of the class of its default; any other value unchanged."""
+    """Return a section as an object of the class of its default; any other value unchanged."""
     if not isinstance(default, Settings) or not isinstance(value, Mapping):
         return value
     return type(default)(**{name: _group(getattr(default, name), inner) for name, inner in value.items()})
@@ -195,7 +195,7 @@ _DEFAULTS = msgspec.to_builtins(POLICIES["agent"])
 
 
 def fitted_policy_text(policy: Policy, fitted: Fitted, comment: str = "") -> str:
-    """The TOML file of a fitted policy: all settings but the name, which is the file's, and the table `fitted`.
+    """Return the TOML file of a fitted policy: all settings but the name, which is the file's, and the table `fitted`.
 
     `fitted.settings` is computed here. comment: lines at the top, without `#`.
     """
@@ -213,7 +213,7 @@ def _without_none(value: Any) -> Any:
 
 
 def _toml_lines(settings: Mapping[str, Any], section: str = "") -> Iterator[str]:
-    """Values first, then a section for each group."""
+    """Yield the lines of the values, then a section for each group."""
     groups = {name: value for name, value in settings.items() if isinstance(value, dict)}
     yield from (f"{name} = {_toml_value(value)}" for name, value in settings.items() if name not in groups)
     for name, group in groups.items():
@@ -221,7 +221,7 @@ def _toml_lines(settings: Mapping[str, Any], section: str = "") -> Iterator[str]
 
 
 def _toml_value(value: Any) -> str:
-    """A value in TOML, of which JSON writes all but two of the characters that must be escaped."""
+    """Return a value in TOML. JSON escapes all but two of the characters that must be escaped."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml_value, value))}]"
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""What program text does, in Python, JavaScript, Ruby or Perl: whether it writes a file or runs tests."""
+"""Effect of program text in Python, JavaScript, Ruby or Perl: whether it writes a file or runs tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .call_verbs import CallEffect
 from .written_files import files_in_code
 
 MAX_LENGTH = 16_384
-"""Characters of a program text that are read."""
+"""Number of characters of a program text that are read."""
 _WRITING_CODE = re.compile(
     r"""open\([^()\n]{0,200}(?:\([^()\n]{0,100}\)[^()\n]{0,100})?,\s{0,9}(?:mode\s?=\s?)?r?["'](?:[wax][bt+]{0,2}|r[bt]?\+b?)["']
     |\.write_(?:text|bytes)\(|\.writelines\(
@@ -30,10 +30,10 @@ _APPEND = re.compile(r"\.append\(|\.copy\(|\.rename\(")
 
 
 def code_effect(code: str) -> CallEffect:
-    """What program text does: a change if it writes a file, a check if it runs tests, unknown if it runs a program.
+    """Return the effect of program text: a change if it writes a file, a check if it runs tests.
 
-    Text that does none of these reads, for its output is all that is seen to come of it. Functions that it imports may
-    do more.
+    It is unknown if the text runs a program. Text that does none of these counts as reading, because its only visible
+    effect is its output. Functions that it imports may do more.
     """
     code = code[:MAX_LENGTH]
     for hit in _WRITING_CODE.finditer(code):
@@ -48,5 +48,5 @@ def code_effect(code: str) -> CallEffect:
 
 
 def _to_console(code: str, at: int) -> bool:
-    """Whether the object before `at` is the console, or a buffer in memory."""
+    """Return whether the object before `at` is the console, or a buffer in memory."""
     return code[max(0, at - 8) : at].endswith(("stdout", "stderr", "buffer", "buf", "io", "out"))

@@ -1,6 +1,6 @@
-"""Counts of work in a sentence: how much of how much there is, as in "step 2 of 5" and "3 of 12 files converted".
+"""Counts of work in a sentence: how much of how much is done, as in "step 2 of 5" and "3 of 12 files converted".
 
-The words are those of `text_kinds.toml`. A count is also written the other way round: "12 个文件中已处理 3 个".
+The words are those of `text_kinds.toml`. A count may also be written the other way round: "12 个文件中已处理 3 个".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .word_tables import expression, word_tables
 
 
 def counts_a_part(sentence: str) -> bool:
-    """Whether a sentence counts how much of how much there is, and that is not all."""
+    """Return whether a sentence counts a part of a whole, and the part is not all of it."""
     if not _has_number().search(sentence):
         return False
     for found in _count().finditer(sentence):
@@ -25,12 +25,12 @@ def counts_a_part(sentence: str) -> bool:
 
 
 def reports_a_count(sentence: str) -> bool:
-    """Whether a sentence with a count reports progress by the count alone."""
+    """Return whether a sentence with a count reports progress by the count alone."""
     return bool(_counted().search(sentence))
 
 
 def _number(written: str) -> int:
-    """The number that is written in digits or, up to twelve, in a word."""
+    """Return the number that is written in digits or, up to twelve, in a word."""
     known = _numbers().get(written.strip())
     return int("".join(filter(str.isdigit, written)) or 0) if known is None else known
 
@@ -47,7 +47,7 @@ def _has_number() -> re.Pattern[str]:
 
 
 def _both_orders() -> tuple[str, str]:
-    """Expressions of a count: what is done before what there is, and after it."""
+    """Return the expressions of a count: one with the done part before the whole, and one with it after."""
     words = "|".join(sorted(_numbers(), key=len, reverse=True))
     number = rf"\d[\d.,' ]{{0,12}}?|(?:{words})(?![^\W\d_]) ?"
     return (
@@ -68,7 +68,7 @@ def _count() -> re.Pattern[str]:
 
 @cache
 def _counted() -> re.Pattern[str]:
-    """A count that reports progress by itself."""
+    """Return a pattern for a count that reports progress by itself."""
     part, of_all = (re.sub(r"\?P<\w+>", "?:", count) for count in _both_orders())
     unit, worked = (expression(word_tables("text_kinds")[name]["all"]) for name in ("unit", "worked"))
     return re.compile(

@@ -1,4 +1,4 @@
-"""Names of a package: imported when they are first used, and deprecated ones, which work for one more release."""
+"""Names of a package that are imported on first use, and deprecated names, which work for one more release."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def lazy_names(
 
 
 def renamed_keywords(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a function take keywords under their old names, too, each with its new name here, and warn."""
+    """Let a function also accept keywords under their old names, each mapped to its new name here, and warn."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)

@@ -1,8 +1,8 @@
-"""Counts how often the same calls were made, with the same results or whatever they returned, cycles included.
+"""Counts of how often the same calls were made, with the same results or whatever they returned, cycles included.
 
-The memory holds one mark for each of the latest steps, so it is bounded, and counting looks at no more than that. How
-long a cycle may be, and whether results count, is the policy's: the memory serves every policy, so a backtest of
-another one needs no other memory.
+The memory holds one mark for each of the latest steps, so it is bounded, and counting looks at no more than that. The
+policy sets how long a cycle may be and whether results count: the memory serves every policy, so a backtest of another
+policy needs no other memory.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from .messages import ToolCall
 
 LONGEST_CYCLE = 12
-"""Steps of the longest cycle that can be recognised."""
+"""Number of steps of the longest cycle that can be recognised."""
 REMEMBERED_STEPS = 16 * LONGEST_CYCLE
-"""Steps that are remembered to find cycles: 16 rounds of the longest one."""
+"""Number of steps that are remembered to find cycles: 16 rounds of the longest one."""
 CompareBy = Literal["calls_and_results", "calls"]
 """What makes two steps the same: their calls and results, or their calls alone."""
 
@@ -60,14 +60,14 @@ class Repetitions(Struct, frozen=True):
         )
 
     def times(self, longest: int = LONGEST_CYCLE, by: CompareBy = "calls_and_results") -> int:
-        """How often the latest calls were made in a row; 1 is the first time, 0 if the latest step does not count.
+        """Return how often the latest calls were made in a row: 1 the first time, 0 if the latest step does not count.
 
-        longest: steps of the longest cycle to look for. Of several possible cycles, the highest count.
+        longest: steps of the longest cycle to look for. If several cycles are possible, the highest count is returned.
         """
         return count_cycles(self.steps if by == "calls_and_results" else self.calls, longest) if self.counts else 0
 
     def has_advanced(self, longest: int = LONGEST_CYCLE, by: CompareBy = "calls_and_results") -> bool:
-        """Whether the latest step completed one more repetition; False in the middle of a longer cycle."""
+        """Return whether the latest step completed one more repetition; False in the middle of a longer cycle."""
         marks = self.steps if by == "calls_and_results" else self.calls
         return self.times(longest, by) > (count_cycles(marks[:-1], longest) if len(marks) > 1 else 0)
 
@@ -75,12 +75,12 @@ class Repetitions(Struct, frozen=True):
 def _number(fingerprint: str) -> int:
     try:
         return int(fingerprint, 16)
-    except ValueError:  # not written by us: any text will do, as long as equal calls have equal fingerprints
+    except ValueError:  # in a foreign record any text will do, as long as equal calls have equal fingerprints
         return int.from_bytes(fingerprint.encode("utf-8", "replace"), "big")
 
 
 def count_cycles(marks: tuple[int, ...], longest: int) -> int:
-    """How often the cycle at the end of these marks was completed; of several possible cycles, the highest count."""
+    """Return how often the cycle at the end of these marks was completed; the highest count if several are possible."""
     if marks[-1] not in marks[-1 - longest : -1]:
         return 1  # the usual case, found without counting
     return max(_count_repeats(marks, length) for length in range(1, longest + 1))

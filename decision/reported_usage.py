@@ -1,7 +1,7 @@
-"""The border for numbers of usage: what a provider, a framework or a file says it used, as a `Usage`.
+"""Conversion of reported usage (what a provider, a framework or a file says it used) to a checked `Usage`.
 
-Nothing of it is taken on trust. A count is a whole number from 0 to `MOST_TOKENS`, the part of a count is within it, a
-cost is a number from 0 to `MOST_DOLLARS`. Whatever else stands there was not reported, as if it were missing.
+None of it is trusted. A count is a whole number from 0 to `MOST_TOKENS`, the part of a count is within it, a cost is a
+number from 0 to `MOST_DOLLARS`. Anything else counts as not reported, as if it were missing.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 from .messages import MOST_DOLLARS, MOST_TOKENS, Usage
 
 MOST_DIGITS = 16
-"""Digits of `MOST_TOKENS`."""
+"""Number of digits of `MOST_TOKENS`."""
 
 
 def token_count(value: Any) -> int | None:
-    """The count of tokens that a value is; None if it is none.
+    """Return a value as a count of tokens; None if it is not one.
 
     A whole number may be written as 12, as 12.0, or, as some servers do, as the text "12".
     """
@@ -26,14 +26,14 @@ def token_count(value: Any) -> int | None:
 
 
 def dollars(value: Any) -> float | None:
-    """The cost in US dollars that a value is; None if it is none."""
+    """Return a value as a cost in US dollars; None if it is not one."""
     if type(value) not in (int, float) or not 0 <= value <= MOST_DOLLARS:
         return None
     return float(value)
 
 
 def sum_of_counts(*values: Any) -> int | None:
-    """The sum of counts that a provider reports apart; those that are missing are 0. None without any."""
+    """Return the sum of counts that a provider reports separately; missing ones are 0. None if all are missing."""
     counts = [count for value in values if (count := token_count(value)) is not None]
     return sum(counts) if counts else None
 
@@ -41,10 +41,10 @@ def sum_of_counts(*values: Any) -> int | None:
 def reported_usage(
     input: Any, output: Any, *, cached: Any = None, reasoning: Any = None, cost: Any = None
 ) -> Usage | None:
-    """The usage that these values report, whatever they are; None if they report nothing.
+    """Return the usage that these values report, whatever their types; None if they report nothing.
 
     cached: input tokens that are part of `input`; reasoning: output tokens that are part of `output`. `estimated` is
-    True if input or output tokens were not reported: they are 0 then, for the caller to estimate.
+    True if input or output tokens were not reported: they are then 0, for the caller to estimate.
     """
     sent, received, paid = token_count(input), token_count(output), None if cost is None else dollars(cost)
     if sent is None and received is None and paid is None:

@@ -4,14 +4,14 @@ P0 is the exception: it adds to the decision of a later rule instead of replacin
 compacted before the *next* request, so a finished run is never compacted.
 
 P0.5 and P1 can each end a finished run without the other: P0.5 because a completion was accepted, P1 because the step
-was cut short (`cut_by`). P1 trusts a finish reason only where it matches the message: providers report `stop` with
-calls, and `tool_calls` without any. P2 looks at the message alone and decides those.
+was cut short (`cut_by`). P1 trusts a finish reason only if it matches the message: providers report `stop` with calls,
+and `tool_calls` without any. P2 looks at the message alone and decides those.
 
 Whether a plain answer ends the run is decided in one place, `decide_on_text`, which P1 and P2 share. The user's own
 text rule comes first, then the filter for short texts that only echo an instruction, then what the text is
 (`text_kinds.py`): a question to the user or, after a tool call, an announcement, a report of unfinished work, or the
-repeated result of a tool; then the policy. Where every response has to call a tool (`tool_choice="required"`) and a
-completion tool is offered, plain text is no end.
+repeated result of a tool; then the policy. If every response has to call a tool (`tool_choice="required"`) and a
+completion tool is offered, plain text does not end the run.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .finish_words import describe_finish_word
 from .policy import Policy
 
 LONGEST_WORD = 80
-"""Most characters of a finish word that a message shows."""
+"""Maximum number of characters of a finish word that a message shows."""
 
 
 class Rule(Struct, frozen=True):
-    """One decision rule, or one guard."""
+    """A decision rule or a guard."""
 
     priority: str
     name: str
@@ -138,7 +138,7 @@ def _unfinished(facts: Facts, policy: Policy, rule: str) -> Decision | None:
 
 
 def _describe_finish(facts: Facts) -> str:
-    """The vendor's finish word, with its meaning where that is known."""
+    """Return the vendor's finish word, with its meaning if that is known."""
     meaning = describe_finish_word(facts.raw_finish) if facts.finish in ("retry", "error") else ""
     return repr(facts.raw_finish[:LONGEST_WORD] or facts.finish) + (f": {meaning}" if meaning else "")
 
@@ -215,7 +215,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("P3", "go_on", "Goes on, if no other rule decides.", (), _go_on),
 )
-"""The rules that come with endstop, in the order in which they are asked."""
+"""The rules that come with endstop, in the order in which they are evaluated."""
 
 
 def decide_on_text(facts: Facts, policy: Policy, rule: str) -> Decision:
@@ -240,14 +240,14 @@ def decide_on_text(facts: Facts, policy: Policy, rule: str) -> Decision:
 
 
 def _asked(facts: Facts, policy: Policy, rule: str) -> Decision:
-    """Decide on a text that asks the user for something, where it does not count as any other text."""
+    """Decide on a text that asks the user for something, if it does not count as any other text."""
     if policy.question == "decide" and facts.monologue <= policy.patience.questions:
         return GoOn(rule=rule, say=policy.prompts.decide, why="the text asks the user, and nobody is there")
     return Stop(rule=rule, reason="awaiting_input", detail="the text asks the user for something")
 
 
 def _no_end(facts: Facts, policy: Policy, rule: str) -> Decision | None:
-    """Decide on a text that would end the run after a tool call; None if it does."""
+    """Decide on a text that would end the run after a tool call; None if the text does end it."""
     if not facts.tool_calls:
         return None
     patience, prompts = policy.patience, policy.prompts
@@ -279,7 +279,7 @@ def decide_on_calls(facts: Facts, rule: str, why: str) -> Decision:
 
 
 def rejection_message(reason: str) -> str:
-    """What the model reads when its completion, or its plain text, is rejected."""
+    """Return what the model reads when its completion or its plain text is rejected."""
     return f"Not accepted as complete: {reason}"
 
 

@@ -15,7 +15,7 @@ class ParentCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     session_id: str
     run_id: str = ""
-    """Empty for an imported sub-agent: its files name no run of ours."""
+    """Empty for an imported sub-agent: its files do not name an endstop run."""
     call_id: Name = ""
     """Empty for an imported sub-agent whose file does not name the call."""
 
@@ -24,7 +24,7 @@ class SessionSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """File and place in which an imported session was found. Labels that other programs made refer to these."""
 
     file: Text = ""
-    """Path of the file, from the folder that was searched or that holds the file: `gpt-4o/task_3.traj`."""
+    """Path of the file, relative to the folder that was searched or that holds the file: `gpt-4o/task_3.traj`."""
     place: str = ""
     """Place of the session in the file, such as `line 3`; empty if it is the whole file."""
     id: Text = ""
@@ -38,7 +38,7 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     session_id: str
     run_id: str
     at: int
-    """Number of the first event that is not a copy: the decision that the fork makes anew, or, for an earlier run of
+    """Number of the first event that is not a copy: the decision that the fork makes again, or, for an earlier run of
     the session that was copied whole, the number after its last event."""
     edited: tuple[Name, ...] = ()
     """Ids of the calls whose results were replaced in the copy."""
@@ -50,13 +50,13 @@ class Grants(Struct, frozen=True, omit_defaults=True):
     """What a run was granted beyond its limit of steps."""
 
     steps: int = 0
-    """Steps of all grants together."""
+    """Total number of steps of all grants."""
     times: int = 0
     """Number of grants."""
     at: int = 0
-    """The step at which the latest was given."""
+    """The step at which the latest grant was made."""
     refused: bool = False
-    """Whether the user was asked for more, and said no."""
+    """Whether the user was asked for more steps and refused."""
 
 
 class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,14 +85,15 @@ IMPORT_PREFIX = "import:"
 
 
 FOLLOW_PREFIX = "follow:"
-"""How it begins in the record of a loop that is not ours, and that was followed live; the loop's name follows."""
+"""Beginning of `RunStarted.engine` in the record of a foreign loop that was followed live; the loop's name follows
+it."""
 
 
 def is_foreign(engine: str) -> bool:
-    """Whether a loop that is not ours made the run, so that nothing declares which of its tools only read."""
+    """Return whether a foreign loop, not endstop, made the run: nothing declares which of its tools only read."""
     return engine.startswith((IMPORT_PREFIX, FOLLOW_PREFIX))
 
 
 def is_imported(engine: str) -> bool:
-    """Whether a record was imported from another program. engine: `RunStarted.engine` of its runs."""
+    """Return whether a record was imported from another program. engine: `RunStarted.engine` of its runs."""
     return engine.startswith(IMPORT_PREFIX)

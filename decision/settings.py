@@ -23,8 +23,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     section: ClassVar[str] = ""
     """Prefix of the settings' names in messages, with a trailing dot: the section of the file."""
     legacy_defaults: ClassVar[Mapping[str, Any]] = {}
-    """Settings that older records lack, each with the value that means the behaviour of that time. A record without
-    such a setting is read with this value, never with today's default."""
+    """Settings that older records lack, each with the value that stands for the behaviour of that time. A record
+    without such a setting is read with this value, never with today's default."""
 
     def __post_init__(self) -> None:
         for name, kind in setting_types(type(self)).items():
@@ -39,7 +39,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @cache
 def setting_types(group: type[Struct]) -> dict[str, Any]:
-    """The type of each setting of a group."""
+    """Return the type of each setting of a group."""
     hints = get_type_hints(group)
     return {name: hints[name] for name in group.__struct_fields__}
 
@@ -54,9 +54,9 @@ def settings_from_record(group: type[_Group], data: Any) -> _Group:
 
 
 def settings_to_record(settings: Settings) -> dict[str, Any]:
-    """The settings that `settings_from_record` would not fill in by itself, as plain data.
+    """Return the settings that `settings_from_record` would not fill in by itself, as plain data.
 
-    A default that changes later needs the value that it had in `legacy_defaults`; a test holds every default.
+    If a default is changed later, its old value must be added to `legacy_defaults`; a test holds every default.
     """
     base = settings_from_record(type(settings), {})
     written: dict[str, Any] = {}

@@ -1,9 +1,9 @@
-"""What a shell command does, seen from its text: it reads, changes something, checks the work, or waits.
+"""Effect of a shell command, derived from its text: it reads, changes something, checks the work, or waits.
 
 The text is split as a shell would do it: words, quotes, here documents, redirections, and the operators between simple
-commands. Each simple command is looked up in the tables of `shell_commands.toml`; where more has to be known of a
-program, a function below looks at its arguments. The strongest effect counts: a change before a check, a check before
-what is unknown, that before waiting and reading. Variables, aliases and functions are not expanded, and text inside
+commands. Each simple command is looked up in the tables of `shell_commands.toml`; if more has to be known of a program,
+a function below looks at its arguments. The strongest effect counts: a change before a check, a check before the
+unknown, the unknown before waiting and reading. Variables, aliases and functions are not expanded, and text inside
 double quotes is not searched for commands. Only the first `MAX_LENGTH` characters are read, once each.
 """
 
@@ -23,40 +23,40 @@ from .word_tables import by_word, word_tables
 from .written_files import file_names, output_of, written_by
 
 MAX_LENGTH = 16_384
-"""Characters of a command that are read."""
+"""Number of characters of a command that are read."""
 MAX_DEPTH = 3
-"""Levels of commands in commands, as in `bash -c "..."`."""
+"""Maximum nesting of commands in commands, as in `bash -c "..."`."""
 
 
 _Judge = Callable[[list[str], str, int], CallEffect]
-"""Tells what a program does from its arguments, its here document and how deep it stands in other commands."""
+"""Returns a program's effect from its arguments, its here document and its nesting depth in other commands."""
 
 _RANK: dict[Effect, int] = {"reads": 0, "controls": 1, "waits": 2, "unknown": 3, "checks": 4, "changes": 5}
 _READS, _CHANGES, _CHECKS = CallEffect("reads"), CallEffect("changes"), CallEffect("checks", checks=True)
 _WAITS, _UNKNOWN, _CONTROLS = CallEffect("waits"), CallEffect("unknown"), CallEffect("controls")
 
 _COMPLEX = re.compile(r"[^\w ./:=,@%+*~^-]|^\s*\w+=")
-"""What a command has that is not only plain words."""
+"""What makes a command more than plain words."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _COMPLETE = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 """Text that mini-SWE-agent asks the model to print when its task is done."""
 
 
 def shell_effect(command: str) -> CallEffect:
-    """Return what a shell command does. Never raises; reads at most `MAX_LENGTH` characters."""
+    """Return the effect of a shell command. Never raises; reads at most `MAX_LENGTH` characters."""
     command = command[:MAX_LENGTH]
     if not _COMPLEX.search(command):
         return _effect_of(command.split(), "", 0)
     if _COMPLETE in command:
         return _CONTROLS
     first = command.split(None, 1)[:1]
-    if first and first[0] in _SWE_AGENT_EDITS and "\n" in command:  # what follows is the new text, no command
+    if first and first[0] in _SWE_AGENT_EDITS and "\n" in command:  # what follows is the new text, not a command
         return _CHANGES
     return _strongest(_all_effects(command, 0))
 
 
 def argv_effect(words: Sequence[str]) -> CallEffect:
-    """Return what a command does that is given as a list of words, as `["bash", "-lc", "..."]`. Never raises."""
+    """Return the effect of a command given as a list of words, such as `["bash", "-lc", "..."]`. Never raises."""
     return _effect_of([f"'{word[:MAX_LENGTH]}'" for word in words[:1000]], "", 0)
 
 
@@ -86,12 +86,12 @@ def _all_effects(text: str, depth: int) -> list[CallEffect]:
 
 
 def _name(words: list[str]) -> str:
-    """The name of the program that these words run, without its folder."""
+    """Return the name of the program that these words run, without its folder."""
     return unquoted(words[0]).rpartition("/")[2] if words else ""
 
 
 def _effect_of(words: list[str], document: str, depth: int) -> CallEffect:
-    """What one simple command does."""
+    """Return the effect of one simple command."""
     words = _without_prefixes(words)
     if not words:
         return _READS
@@ -138,7 +138,7 @@ def _without_prefixes(words: list[str]) -> list[str]:
 
 
 def _after_options(words: list[str], at: int, valued: str = "uk") -> int:
-    """Index of the first word that is no option; options of the letters in `valued` have a value as the next word."""
+    """Return the index of the first word that is not an option. Options in `valued` take the next word as a value."""
     while at < len(words) and len(words[at]) > 1 and words[at][0] == "-":
         at += 2 if len(words[at]) == 2 and words[at][1] in valued else 1
     return at
@@ -153,7 +153,7 @@ def _first(arguments: list[str]) -> str:
 
 
 def _has_option(arguments: list[str], letter: str, *long: str) -> bool:
-    """Whether a short option (alone, among others as in `-ni`, with a value as in `-i.bak`) or a long one is there."""
+    """Return whether a short option (alone, or as in `-ni` and `-i.bak`) or a long one is given."""
     for word in arguments:
         if len(word) > 1 and word[0] == "-":
             if word[1] != "-":
@@ -170,13 +170,13 @@ _TEST_FILE = re.compile(
 
 
 def _is_test(path: str) -> bool:
-    """Whether a file's name, not its folder, says that it is a test."""
+    """Return whether a file's name, not its folder, says that it is a test."""
     name = path.rpartition("/")[2].lower()
     return bool(_TEST_FILE.search(name)) or name.startswith(("runtests", "run_tests", "test_"))
 
 
 def _interpreter(arguments: list[str], document: str, depth: int) -> CallEffect:
-    """Python, Node, Ruby and Perl: a module, a text given with the call, or a script."""
+    """Return the effect of Python, Node, Ruby or Perl: of a module, a text given with the call, or a script."""
     for at, word in enumerate(arguments):
         if word in ("-c", "-e", "-p", "-pe", "-ne", "--eval", "-r", "--print") or word.startswith("-E"):
             return code_effect(arguments[at + 1]) if at + 1 < len(arguments) else _UNKNOWN
@@ -211,13 +211,13 @@ def _script(path: str, arguments: list[str]) -> CallEffect:
 
 
 def _of_output(program: str, arguments: list[str]) -> CallEffect:
-    """What a program does of which no more is known than its arguments: it changes what an option names as output."""
+    """Return the effect of a program known only by its arguments: it changes what an option names as output."""
     written = output_of(arguments)
     return CallEffect("unknown", scripts=(program,)) if written is None else CallEffect("changes", files=(written,))
 
 
 def _manage(arguments: list[str]) -> CallEffect:
-    """Django's manage.py."""
+    """Return the effect of Django's manage.py."""
     task = _first(arguments)
     if task in ("test", "check"):
         return _CHECKS
@@ -225,7 +225,7 @@ def _manage(arguments: list[str]) -> CallEffect:
 
 
 def _shell(arguments: list[str], document: str, depth: int) -> CallEffect:
-    """A shell: the text given with `-c` or in a here document, or a script."""
+    """Return the effect of a shell: of the text given with `-c` or in a here document, or of a script."""
     for at, word in enumerate(arguments):
         if word[:1] == "-" and word[1:2] != "-" and "c" in word and at + 1 < len(arguments):
             return _nested(arguments[at + 1], depth)
@@ -286,7 +286,7 @@ def _wget(arguments: list[str], _document: str, _depth: int) -> CallEffect:
 
 
 def _archive(arguments: list[str], _document: str, _depth: int) -> CallEffect:
-    """tar, unzip, zip: a listing reads."""
+    """Return the effect of tar, unzip and zip: a listing reads."""
     first = arguments[0] if arguments else ""
     if first in ("-l", "-Z", "-Zl", "-v", "--list") or ("t" in first and (first[:1] == "-" or first.isalpha())):
         return _READS
@@ -351,7 +351,7 @@ def _dd(arguments: list[str], _document: str, _depth: int) -> CallEffect:
 
 
 def _cmake(arguments: list[str], _document: str, _depth: int) -> CallEffect:
-    """A build checks; what prepares one writes files."""
+    """Return the effect of cmake: a build checks; preparing one writes files."""
     if arguments[:1] == ["--version"]:
         return _READS
     return _CHECKS if "--build" in arguments else _CHANGES
@@ -362,7 +362,7 @@ def _echo(arguments: list[str], _document: str, _depth: int) -> CallEffect:
 
 
 def _of_unknown(name: str, word: str, arguments: list[str], document: str, depth: int) -> CallEffect:
-    """A program that is in no table: of some family by its name, else a test by its name, else named by a verb."""
+    """Return the effect of a program in no table: by its family, else as a test by its name, else by a verb in it."""
     if name.startswith(("python", "pypy", "ruby", "node")):
         return _interpreter(arguments, document, depth)
     if name.startswith(("pip", "clang-format", "gcc-", "g++-", "clang-")):
@@ -384,7 +384,7 @@ _SWE_AGENT_EDITS = frozenset({"edit", "insert", "str_replace", "append"})
 
 
 def _maven(arguments: list[str], document: str, depth: int) -> CallEffect:
-    """Maven and Gradle: a build checks, also where it cleans before."""
+    """Return the effect of Maven and Gradle: a build checks, even if it cleans first."""
     found = _by_task()["mvn"](arguments, document, depth)
     return _CHECKS if found.effect == "changes" and _operands(arguments) != ["clean"] else found
 
@@ -413,7 +413,7 @@ _FUNCTIONS: dict[str, _Judge] = {
     "dd": _dd,
     "service": _service,
 }
-"""Programs of which more than a table has to be known."""
+"""Programs about which more than a table has to be known."""
 
 
 # ---- the tables
@@ -421,13 +421,13 @@ _FUNCTIONS: dict[str, _Judge] = {
 
 @cache
 def _programs() -> dict[str, Effect]:
-    """The effects of programs that do the same whatever their arguments are."""
+    """Return the effects of programs that do the same whatever their arguments are."""
     return by_word(word_tables("shell_commands")["programs"])
 
 
 @cache
 def _special() -> dict[str, _Judge]:
-    """The functions that tell what the other programs do from their arguments."""
+    """Return the functions that tell the effects of the other programs from their arguments."""
     tables = word_tables("shell_commands")
     by_option = {program: _by_option(row) for row in tables["options"] for program in row["programs"].split()}
     return by_option | _by_task() | _FUNCTIONS
@@ -441,7 +441,7 @@ def _by_task() -> dict[str, _Judge]:
 
 @cache
 def _prefixes() -> tuple[frozenset[str], dict[str, str]]:
-    """Words that stand before a command, and programs that run another one after a word."""
+    """Return the words that may precede a command, and the programs that run another one after a word."""
     tables = word_tables("shell_commands")
     return frozenset(tables["prefixes"]["words"].split()), by_word(tables["runners"])
 
@@ -452,7 +452,7 @@ def _git_reads() -> frozenset[str]:
 
 
 def _by_option(row: Mapping[str, Any]) -> _Judge:
-    """A program that does one thing with one of some options, and another without them."""
+    """Return the judge of a program that does one thing with one of some options, and another without them."""
     options = frozenset(row["options"].split())
 
     def effect(arguments: list[str], _document: str, _depth: int) -> CallEffect:
@@ -463,7 +463,7 @@ def _by_option(row: Mapping[str, Any]) -> _Judge:
 
 
 def _judge_task(row: Mapping[str, Any]) -> _Judge:
-    """A program whose first operand names the task. `run test`, as of npm, counts as `test`."""
+    """Return the judge of a program whose first operand names the task. `run test`, as of npm, counts as `test`."""
     table = by_word({effect: row.get(effect, "") for effect in ("reads", "changes", "checks")})
     otherwise = _BY_EFFECT[row["otherwise"]]
 

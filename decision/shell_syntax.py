@@ -1,4 +1,4 @@
-"""The syntax of a shell: a text as simple commands, with their words, redirections and here documents.
+"""Parser of shell syntax: splits a text into simple commands, with their words, redirections and here documents.
 
 It is read as a shell reads it, once from the first character to the last; variables, aliases and functions are not
 expanded, and text inside double quotes is not searched for commands.
@@ -25,7 +25,7 @@ NO_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"
 
 
 class Command:
-    """One simple command: its words, the files to which its output goes, and the text of its here document."""
+    """A simple command: its words, the files that receive its output, and the text of its here document."""
 
     __slots__ = ("document", "files", "piped", "words")
 
@@ -85,7 +85,7 @@ def split_commands(text: str) -> list[Command]:
 
 
 def _read_documents(text: str, at: int, documents: list[tuple[Command, str]]) -> int:
-    """Give the here documents that begin at `at` to their commands; return where the last one ends."""
+    """Give the here documents that begin at `at` to their commands, and return the index where the last one ends."""
     for command, mark in documents:
         end = re.compile(rf"^[ \t]*+{re.escape(mark)}[ \t\r]*+$", re.MULTILINE).search(text, at)
         command.document = text[at : end.start() if end else len(text)]
@@ -94,7 +94,7 @@ def _read_documents(text: str, at: int, documents: list[tuple[Command, str]]) ->
 
 
 def unquoted(word: str) -> str:
-    """A word without the quotes and backslashes that the shell takes away; what the quotes hold is not changed."""
+    """Return a word without the quotes and backslashes that the shell removes; the quoted text does not change."""
     if "'" not in word and '"' not in word and "\\" not in word:
         return word
     if len(word) > 1 and word[0] in "'\"" and word[-1] == word[0] and word[0] not in word[1:-1]:

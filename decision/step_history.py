@@ -1,12 +1,12 @@
-"""Whether a run makes progress: points that collect while steps bring nothing, and fall when one does.
+"""Progress of a run: points that accumulate while steps bring nothing new, and fall when one does.
 
-A single signal is a poor judge. Failing calls, known results and repeated calls alternate in a run that is going
-nowhere, and each of them occurs in good runs, too. So each step is judged as a whole, by what its calls did and what
-came back, and gets points for what it did not bring (`POINTS`). A change of the work takes all points away, something
-new takes some. The table was chosen on recorded sessions: docs/explanation/evidence.md says on which, and with what
+A single signal is a poor judge. Failing calls, known results and repeated calls alternate in a run that makes no
+progress, and each of them also occurs in good runs. So each step is judged as a whole, by what its calls did and what
+came back, and gets points for what it did not bring (`POINTS`). A change of the work removes all points, something new
+removes some. The table was chosen on recorded sessions: docs/explanation/evidence.md says on which, and with what
 result.
 
-The memory (`StepHistory`) is bounded: a table of lines, and the marks of the latest steps. It is no part of the facts:
+The memory (`StepHistory`) is bounded: a table of lines, and the marks of the latest steps. It is not part of the facts:
 what a step brought is written into its STEP_FINISHED, so a record can be folded without reading its texts again.
 """
 
@@ -36,12 +36,12 @@ from .novelty import (
 from .text_kinds import TextKind
 
 REMEMBERED_STEPS = 32
-"""Steps in which a call counts as made before."""
+"""Number of steps for which a call counts as made before."""
 SHORT_LINES = 8
 SHORT_ARGUMENTS = 300
-"""If a result has at most `SHORT_LINES` lines and the arguments at most `SHORT_ARGUMENTS` characters, words of the
-arguments do not count in the result: a program that repeats what it was asked for gives the same message whatever that
-was. Longer arguments are scripts, which print what they compose."""
+"""Arguments up to this length, in characters, are compared with results of up to `SHORT_LINES` lines, in which their
+words do not count: a program that repeats what it was asked for gives the same message whatever that was. Longer
+arguments are scripts, which print what they compose."""
 StepKind = Literal[
     "none", "talk", "waiting", "change", "change_before", "same_change", "old_change", "failed_change",
     "known_failed_change", "failure", "known_failure", "repeated_failure", "old_failure", "news", "same_call_news",
@@ -54,13 +54,13 @@ class StepJudgement(Struct, frozen=True):
     """The judgement of a finished step."""
 
     brought: StepKind = "none"
-    """The kind of the step, by what it brought; `POINTS` has the points that the run gets for it."""
+    """The kind of the step, according to what it brought; `POINTS` has the points that the run gets for it."""
     same_results: int = 0
-    """Number of steps in a row, this one included, in which the same tools gave the same results, whatever their
+    """Number of steps in a row, including this one, in which the same tools gave the same results, whatever their
     arguments were. 1 for the first of them."""
     text_kind: TextKind | None = None
-    """What its text is, if it has one and no calls, as the user's text rule or `classify_text` said at the time. None
-    in records of older versions, too: such a text is judged when it is asked about."""
+    """Kind of its text, if it has text and no calls, as the user's text rule or `classify_text` said at the time. None
+    also in records of older versions: such a text is judged when it is asked about."""
 
 
 RESET = -1_000
@@ -91,21 +91,21 @@ POINTS: dict[StepKind, int] = {
 
 none: only calls that control the agent itself (think, plan, ask), or that poll. talk: no call at all.
 waiting: its calls only wait, or all of them ran out of time, and nothing new came.
-change: it changed the work. change_before: in a way in which it did some steps before, with other changes between.
-same_change: it made the latest change once more.
+change: it changed the work. change_before: in the same way as some steps before, with other changes in between.
+same_change: it repeated the latest change.
 failed_change: a change that was refused with a new message; known_failed_change: with a known one. Both get few points,
 because another try may succeed, unless it is the same as the step before.
-failure: all calls failed otherwise, with a new message; repeated_failure: with a known one, right after a step that
-failed; old_failure: with a known one, after a step that did not.
+failure: all calls failed in another way, with a new message; repeated_failure: with a known one, right after a step
+that failed; old_failure: with a known one, after a step that did not.
 news: something new came back. same_call_news: from calls that were made before, if only another number.
 answered: calls made for the first time, whose result is new only in its numbers and in what it repeats of the call, as
-where a tool works through many items. acted: calls made for the first time that may have done something, with a known
-result or none. nothing_found: calls made for the first time that only read, and gave nothing back.
+when a tool works through many items. acted: calls made for the first time that may have done something, with a known
+result or none. nothing_found: calls made for the first time that only read, and returned nothing.
 known: a known result, or none.
 
-Only records from before 2026-11-24 hold four more: old_change, a change whose result had five or more lines, all of
-them known; known_failure, for what is a repeated or an old failure now; silent, for calls that act and gave nothing
-back; known_lines, for known lines in a result that was not seen as a whole.
+Only records from before 2026-11-24 have four more: old_change, a change whose result had five or more lines, all of
+them known; known_failure, for what is now a repeated or an old failure; silent, for calls that act and returned
+nothing; known_lines, for known lines in a result that was not seen as a whole.
 """
 
 
@@ -124,7 +124,7 @@ def describe_step(kind: StepKind) -> str:
 
 
 class StepHistory(Struct, frozen=True):
-    """What is remembered of the steps of a run, to judge the next one. Its size is bounded."""
+    """Memory of the steps of a run, for judging the next one. Its size is bounded."""
 
     judgement: StepJudgement = StepJudgement()
     """The judgement of the latest step."""
@@ -145,13 +145,13 @@ class StepHistory(Struct, frozen=True):
     reading: frozenset[str] = frozenset()
     """Tools that declare that they only read."""
     declared: frozenset[str] = frozenset()
-    """Tools of which it is known whether they only read."""
+    """Tools that declare whether they only read."""
 
     @classmethod
     def of(cls, tools: Iterable[ToolSpec], foreign: bool) -> StepHistory:
         """Return the history of a run that has no steps yet.
 
-        foreign: a loop that is not ours made the run, so its tools do not declare whether they only read.
+        foreign: a foreign loop, not endstop, made the run, so its tools do not declare whether they only read.
         """
         tools = tuple(tools)
         return cls(
@@ -168,9 +168,9 @@ class StepHistory(Struct, frozen=True):
     ) -> StepHistory:
         """Judge a finished step and return the history that includes it.
 
-        calls: number of calls that the step has. results: those that were answered, as (call, content, status).
-        judged: the judgement that was recorded when the step ended, if there is one. It is then kept, because the
-        texts may have been redacted since.
+        calls: number of calls of the step. results: the calls with an answer, as (call, content, status). judged: the
+        judgement that was recorded when the step ended, if there is one. It is then kept, because the texts may have
+        been redacted since.
         """
         step = _Step(self.lines)
         for call, content, status in results:
@@ -182,7 +182,7 @@ class StepHistory(Struct, frozen=True):
         kind = self._judge(step)
         same = self.judgement.same_results + 1 if step.answer_mark == self.answer else 1
         if kind == "change" and not step.assumed:
-            same = 1  # the same thing done to many others
+            same = 1  # the same action on many different items
         return replace(
             self,
             judgement=judged or StepJudgement(kind, same),
@@ -228,26 +228,26 @@ class StepHistory(Struct, frozen=True):
 
 
 class _Step:
-    """Collects what one step brought, a result at a time. lines: the memory of lines before the step."""
+    """Collects what one step brought, one result at a time. lines: the memory of lines before the step."""
 
     def __init__(self, lines: bytes) -> None:
         self.lines = lines
         self.call_mark = self.result_mark = self.answer_mark = 0
         self.counted = self.failed = self.found = self.new_lines = 0
         self.new_exact_lines = 0
-        """New lines of short results, and of our own tools, if digits count, too."""
+        """New lines of short results and of the run's own tools, with digits compared."""
         self.new_text = False
         """Whether a result was never seen before, to the last digit."""
         self.new_answer = False
-        """Whether such a result is more than that a search found nothing."""
+        """Whether such a result says more than that a search found nothing."""
         self.timed_out = 0
-        """Calls that ran out of time, or whose tool was restarted."""
+        """Number of calls that ran out of time, or whose tool was restarted."""
         self.changes = False
         """Whether a call was meant to change the work."""
         self.changed = False
         """Whether a call has changed the work."""
         self.assumed = False
-        """Whether a call changed the work only as its tool does not declare that it reads."""
+        """Whether a call changed the work only because its tool does not declare that it reads."""
         self.acts = False
         """Whether a call may do more than read."""
         self.only_waits = True
@@ -262,7 +262,7 @@ class _Step:
             effect = "changes"  # a tool that does not declare that it only reads may be the work itself
             self.assumed = True
         text = essential_text(content)
-        # a tool that only reads may return any text, also one that speaks of errors
+        # a tool that only reads may return any text, even one that mentions errors
         failed = status == "error" if reads else has_failed(text, status, effect)
         if failed or not certain:
             self._add_lines(text, call.arguments, declared=reads is not None)
@@ -281,7 +281,7 @@ class _Step:
         self.only_waits = self.only_waits and effect == "waits"
 
     def _add_lines(self, text: str, arguments: str, declared: bool) -> None:
-        """Count what of a result is new. declared: of a tool of our own, each word and number of which may matter."""
+        """Count what is new in a result. declared: from a tool of the run itself, where each word and number counts."""
         found = distinct_lines(text)
         if found:
             self.lines, new_text = add_text(self.lines, b"\n".join(found))
@@ -304,7 +304,7 @@ _ECHO = b"\0"
 
 
 def _without_echo(lines: Collection[bytes], arguments: str) -> Collection[bytes]:
-    """The lines without the words that the arguments hold."""
+    """Return the lines without the words that the arguments contain."""
     words = set(_WORD.findall(arguments.encode("utf-8", "surrogatepass")))
     left = (b" ".join(word for word in _WORD.findall(line) if word not in words) for line in lines)
     return dict.fromkeys(line or _ECHO for line in left)

@@ -1,6 +1,6 @@
-"""Judges what each finished step of a run brought, and what its text is, and writes that into its STEP_FINISHED.
+"""Judge of what each finished step of a run brought and what its text is, which it writes into its STEP_FINISHED.
 
-The facts read it from that event. So the texts of a run are examined only once: while it runs or is imported or, for a
+The facts read it from that event, so the texts of a run are examined only once: while it runs or is imported or, for a
 record of an older version, before its events are folded. Later readers of the record need not examine them again.
 """
 
@@ -30,7 +30,7 @@ class StepJudge:
 
     def __init__(self, history: StepHistory | None = None) -> None:
         self.history = history or StepHistory()
-        """The memory of all steps so far. A judge that is made with it goes on where this one is."""
+        """The memory of all steps so far. A judge constructed with it continues where this one is."""
 
     def feed(self, facts: Facts, event: E) -> E:
         """Return the event to fold. A STEP_FINISHED without a judgement gets one; all others come back unchanged.

@@ -1,22 +1,22 @@
 """Tells what a text of a model is: an answer, a question to the user, an announcement, or one of five other kinds.
 
-A program that runs an agent reads a response without calls as "done", although most such texts in a conversation ask
+A program that runs an agent treats a response without calls as "done", although most such texts in a conversation ask
 the user for something. `classify_text` tells them apart by how the text begins and how it ends. It looks at the first
 and the last 2,000 characters only, so that its work is bounded, and never raises.
 
-Each kind has one test, and they are asked in this order:
+Each kind has one test, in this order:
 
 - *error*: a short text that begins as errors of providers and tools do ("API Error: 529 ...");
 - *echo*: the text begins with a clause that says what a tool returned, and draws no conclusion from it;
 - *refusal*: the first sentences decline, and nothing is asked afterwards but whether an offer is taken;
   *refusal_with_offer*, if a clause without a negation says what the speaker could do;
-- *question*: one of the last sentences asks the user for something. What merely offers more help does not count, but
-  whether to go on does;
+- *question*: one of the last sentences asks the user for something. Merely offering more help does not count, but
+  asking whether to go on does;
 - *partial*: it says what is left for the agent to do, or that not all is done of what it counts or lists;
 - *announcement*: the last sentence says what comes next ("Let me run the tests:");
 - *answer*: everything else.
 
-The phrases stand in `text_kinds.toml` by language: English, Spanish, French, German, Portuguese, Italian, Russian,
+The phrases are in `text_kinds.toml` by language: English, Spanish, French, German, Portuguese, Italian, Russian,
 Chinese, Japanese and Korean. They are read and compiled when the first text is classified. A text in another language
 is a question if it ends with a question mark of its script, and otherwise an answer.
 """
@@ -39,21 +39,21 @@ TextKind = Literal[
     "answer", "partial", "question", "announcement", "refusal", "refusal_with_offer", "echo", "error"
 ]  # fmt: skip
 """What a text of a model is, as `classify_text` tells it. An `echo` repeats a tool's result; texts that repeat an
-instruction are another matter (`Policy.echo`, `echoes.py`)."""
+instruction are handled separately (`Policy.echo`, `echoes.py`)."""
 TEXT_KINDS: frozenset[str] = frozenset(get_args(TextKind))
 LAST_WORDS: frozenset[TextKind] = frozenset({"answer", "refusal"})
-"""Kinds of text with which a model ends its work: it has nothing more to do, and waits for nothing."""
+"""Kinds of text with which a model ends its work, because it has nothing more to do and waits for nothing."""
 
 SEEN = 2_000
-"""Characters that are looked at from the beginning of a text, and as many from its end."""
+"""Number of characters read at the beginning of a text, and at its end."""
 _LONGEST_ERROR = 1_500
-"""Most characters of a text that is an error; a longer one reports about errors."""
+"""Maximum length of a text that is an error, in characters; a longer one reports about errors."""
 _REPORT = 8
-"""Sentences at the end in which a report says what is left."""
+"""Number of sentences at the end in which a report says what is left."""
 _OPENING = 4
-"""Sentences at the beginning in which a refusal stands."""
+"""Number of sentences at the beginning in which a refusal is looked for."""
 _CLOSING = 4
-"""Sentences at the end in which a question stands."""
+"""Number of sentences at the end in which a question is looked for."""
 
 _MARKS = str.maketrans(dict.fromkeys("？﹖︖⁇⁈⁉‽؟⸮⳺⳻፧꘏꛷᥅⹔𑅃❓❔", "?") | dict.fromkeys("’‘ʼ＇`´", "'")) | SIMPLIFIED
 """Question marks of all scripts, apostrophes, and traditional Chinese characters."""
@@ -63,22 +63,22 @@ _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"')*_\]]{0,4}\s+|(?<=[。!?])(?=[^\s\"')\]」』”])|\n+|(?<=。)")
 _ITEM = re.compile(r"\s*(?:[-*•·●▪✓✔✅❌☑]|\(?[a-z]\))\s")
 _NUMBER = re.compile(r"(?<!\s)\s*+\d{1,3}[.)、]\s")
-"""The number of an item of a list, which is not the end of a sentence."""
+"""The number of a list item, which does not end a sentence."""
 _BOX = re.compile(r"\W{0,4}?(?:(?P<done>\[x\]|[✅☑✔✓])|(?P<open>\[[ ~-]?\]|[⬜☐□◻⏳🔲🚧]))")
 """An item of a checklist."""
 _STATE = re.compile(r"[|:–—→,]|\s-\s|=>|->")
-"""Comes before the state of an item."""
+"""Separator before the state of an item."""
 _OWN_WORDS = re.compile(r"[^\W\d_](?>[^|{}<>\s]*\s){2}(?>[^|{}<>]*[.!?])\W*+$|[^|{}<>]{6,}[。!?]$")
 """A sentence of prose."""
 _INTRODUCES = re.compile(r"[^:\n.。]{1,120}(?:[.](?=\w)[^:\n.。]{0,80}){0,3}(?::|。?\n)")
-"""The words before a colon or at the end of a line, that may introduce what follows."""
+"""Words before a colon or at the end of a line that may introduce what follows."""
 _OF_SOMEBODY = re.compile(
     r"^\W*(?!executed|called|received|returned|invoked)\w+ed\b|"
     r"\b(here|i|we|i'(ve|m|ll)|my|your|you|ich|je|j'\w+|he|hemos|su|tu|ihre?|votre)\b|我|您|你"
 )
-"""Words of what the speaker did, or of what is the user's; a repeated result is introduced without them."""
+"""Words about what the speaker did or what belongs to the user; a repeated result is introduced without them."""
 _CLAUSE = re.compile(r"[,;:()、—–]|\b(?:but|so|and|aber|pero|mais|und|y|et)\b|でき(?:ません|かね)|但|倒")
-"""Where a clause ends."""
+"""End of a clause."""
 _LEFT_OUT = re.compile(r"\s*(?:#{1,6}\s|\||[-=*_]{3,}\s*$)")
 _ANSWERED = re.compile(
     r"(回答|作答|答复|answer(ing)?|directly|(?:respon[ds]|répond|antworte|rispond|отве[тч])\w{0,20}|reply|"
@@ -90,7 +90,7 @@ _DRESSING = r"*_~>\"'“”«»「」()[] 	"
 
 
 def is_last_word(kind: TextKind | None) -> bool:
-    """Whether a model that says this says that it is done; None stands for a completion call, which does."""
+    """Return whether a model that says this reports that it is done; None stands for a completion call, which does."""
     return kind is None or kind in LAST_WORDS
 
 
@@ -101,12 +101,16 @@ def classify_text(text: str) -> TextKind:
 
 @lru_cache(maxsize=64)  # a decision, its trace and the summary ask about the same text
 def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
-    """cut: whether `closing` may begin in mid-text; short: whether the whole text is short enough for an error."""
+    """Classify a text by its two ends.
+
+    cut: whether `closing` may begin in the middle of the text. short: whether the whole text is short enough for an
+    error.
+    """
     beginning = _fold(opening[:400].lstrip())
     if short and _error().match(beginning):
         return "error"
     if _THOUGHT.match(opening) and closing.rstrip().endswith("```"):
-        return "announcement"  # thought and action, as agents write them that call no tools by name
+        return "announcement"  # thought and action, as written by agents that do not call tools by name
     first, last = _sentences(opening, cut=False)[:_OPENING], _sentences(closing, cut)
     if _begins_as_echo(beginning) and not _concludes(beginning, first, last, closing):
         return "echo"
@@ -121,7 +125,7 @@ def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
 
 
 def _concludes(beginning: str, first: list[str], last: list[str], closing: str) -> bool:
-    """Whether a text that begins with a tool's result goes on with the model's own words."""
+    """Return whether a text that begins with a tool's result continues with the model's own words."""
     later = [one for one in last if one not in first[:1]]
     said, colon, _ = beginning.partition(":")
     if not colon or "\n" in said.strip():
@@ -134,14 +138,14 @@ def _concludes(beginning: str, first: list[str], last: list[str], closing: str) 
 
 
 def _offers(sentences: list[str]) -> bool:
-    """Whether a sentence names something else that the speaker would do."""
+    """Return whether a sentence names something else that the speaker would do."""
     told = (one for one in _with("alternative", sentences) if not _finds("more", one))
     clauses = (clause for one in told for clause in _CLAUSE.split(one))
     return any(_finds("alternative", clause) and not _finds("negation", clause) for clause in clauses)
 
 
 def _is_partial(first: list[str], last: list[str], closing: str) -> bool:
-    """Whether a text reports of work of which the speaker has done a part and is to do the rest."""
+    """Return whether a text reports work of which the speaker has done a part and is to do the rest."""
     told = list(dict.fromkeys((*first, *last[-_REPORT:])))
     if any(not _of_the_user(one) for one in _with("left", told)):
         return True
@@ -160,19 +164,19 @@ def _is_partial(first: list[str], last: list[str], closing: str) -> bool:
 
 
 def _of_the_user(sentence: str) -> bool:
-    """Whether a sentence says what depends on the user."""
+    """Return whether a sentence says what depends on the user."""
     return _finds("conditional", sentence) and _finds("to_user", sentence)
 
 
 def _leaves_a_rest(counts: list[str], told: list[str]) -> bool:
-    """Whether a part is counted as done, and a rest is named that needs something."""
+    """Return whether a part is counted as done, and a rest is named that needs something."""
     if not any(_finds("part_done", one) for one in counts):
         return False
     return any(not _finds("unneeded", one) for one in _with("remainder", told))
 
 
 def _has_done_and_open_items(last: list[str], closing: str) -> bool:
-    """Whether some items of a list or a table are marked as done, and some as not."""
+    """Return whether some items of a list or a table are marked as done, and some as not."""
     marks = {name for one in last if (box := _BOX.match(one)) for name in ("done", "open") if box[name]}
     rows = [_fold(line) for line in closing.splitlines() if line.lstrip().startswith("|")]
     for line in (*last, *rows):
@@ -182,23 +186,23 @@ def _has_done_and_open_items(last: list[str], closing: str) -> bool:
 
 
 def _with(name: str, sentences: list[str]) -> list[str]:
-    """The sentences that have one of the phrases."""
+    """Return the sentences that have one of the phrases."""
     if not _phrases(name).may_be_in("\n".join(sentences)):
         return []
     return [one for one in sentences if _finds(name, one)]
 
 
 def _done_before(open_part: str, told: list[str]) -> bool:
-    """Whether a part of the work is reported as done before the words that say what is not."""
+    """Return whether a part of the work is reported as done before the words that say what is not."""
     before = told[: told.index(open_part)]
     clause = open_part[: _phrases("not_yet").find(open_part)]
     return any(_finds("part_done", one) for one in (*before, clause))
 
 
 def _asked(first: list[str], last: list[str]) -> list[str]:
-    """The sentences among the last that ask the user for something.
+    """Return the sentences among the last that ask the user for something.
 
-    If the first report that the work is done, what the last offer is not needed to go on.
+    If the first ones report that the work is done, an offer in the last ones is not needed to go on.
     """
     found: list[str] = []
     seen = 0
@@ -214,7 +218,7 @@ def _asked(first: list[str], last: list[str]) -> list[str]:
 
 
 def _is_needed(sentence: str, first: list[str], ends_text: bool) -> bool:
-    """Whether a sentence asks for something that is needed to go on."""
+    """Return whether a sentence asks for something that is needed to go on."""
     if _finds("proceed", sentence):
         return True
     return _asks(sentence, ends_text) and not (_finds("offer", sentence) and _reports_done(first))
@@ -225,7 +229,7 @@ def _reports_done(first: list[str]) -> bool:
 
 
 def _asks(sentence: str, ends_text: bool) -> bool:
-    """Whether a sentence asks. Where more follows, a question counts only if it is meant for the user."""
+    """Return whether a sentence asks. If more follows, a question counts only if it is meant for the user."""
     if _finds("more", sentence):
         return False
     request = _phrases("request").find(sentence)
@@ -240,7 +244,7 @@ def _asks(sentence: str, ends_text: bool) -> bool:
 
 
 def _declines(first: list[str], last: list[str], asked: list[str]) -> bool:
-    """Whether a text begins by declining, and asks for nothing afterwards but whether an offer is taken."""
+    """Return whether a text begins by declining, and afterwards asks only whether an offer is taken."""
     if not all(_only_offers(sentence, last) for sentence in asked):
         return False
     for sentence in first:
@@ -249,7 +253,7 @@ def _declines(first: list[str], last: list[str], asked: list[str]) -> bool:
         refused = _refuses(sentence if done < 0 else sentence[:done], bool(asked))
         if refused or (refused is None and (asked or _offers([*first, *last]))):
             return True
-        short = len(last) <= _OPENING  # a report of some length says "not" and "but" of many things
+        short = len(last) <= _OPENING  # a longer report says "not" and "but" about many things
         if short and done < 0 and _finds("negation", sentence) and _offers(_with("contrast", last)):
             return True
         if done >= 0:
@@ -258,7 +262,7 @@ def _declines(first: list[str], last: list[str], asked: list[str]) -> bool:
 
 
 def _only_offers(question: str, last: list[str]) -> bool:
-    """Whether a question only asks whether an offer is taken, which is made there or just before."""
+    """Return whether a question only asks whether an offer is taken that is made there or just before."""
     if _finds("proceed", question):
         return "let me know" in question
     if _finds("agreement", question):
@@ -272,7 +276,7 @@ def _only_offers(question: str, last: list[str]) -> bool:
 
 
 def _refuses(sentence: str, asks: bool) -> bool | None:
-    """Whether a sentence declines; None if it does so where something else is offered."""
+    """Return whether a sentence declines; None if it declines while offering something else."""
     rest = _pattern("seeking").sub(" ", sentence) if _finds("seeking", sentence) else sentence
     regrets = _finds("regret", rest)
     if _finds("cannot", rest) or (regrets and asks):
@@ -283,7 +287,7 @@ def _refuses(sentence: str, asks: bool) -> bool | None:
 
 
 def _announces(last: list[str], closing: str) -> bool:
-    """Whether the text breaks off at a colon, or its last sentence that is no courtesy says what comes next."""
+    """Return whether the text breaks off at a colon, or its last sentence, courtesies aside, says what comes next."""
     if closing.rstrip(_DRESSING + "\n").endswith((":", "：")):
         return True
     items = False
@@ -297,7 +301,7 @@ def _announces(last: list[str], closing: str) -> bool:
 
 
 def _without_signs_at_the_end(sentence: str) -> str:
-    """The sentence up to its last letter, digit or colon."""
+    """Return the sentence up to its last letter, digit or colon."""
     end = len(sentence)
     while end and not (sentence[end - 1].isalnum() or sentence[end - 1] == ":"):
         end -= 1
@@ -312,12 +316,12 @@ def _says_what_comes(sentence: str) -> bool:
 
 
 def _is_beside(sentence: str) -> bool:
-    """Whether a sentence is a courtesy, or explains the one before it."""
+    """Return whether a sentence is a courtesy, or explains the one before it."""
     return _begins("afterthought", sentence) or _finds("more", sentence) or _finds("courtesy", sentence)
 
 
 def _sentences(part: str, cut: bool) -> list[str]:
-    """The sentences of a part, without code, headings and tables. cut: whether the part may begin within code."""
+    """Return the sentences of a part, without code, headings, tables. cut: whether the part may begin within code."""
     if cut and part.count("```") % 2:
         part = part.split("```", 1)[1]
     lines = (_NUMBER.sub("- ", line) for line in _FENCE.sub("\n", part).splitlines() if not _LEFT_OUT.match(line))
@@ -326,7 +330,7 @@ def _sentences(part: str, cut: bool) -> list[str]:
 
 
 def _fold(text: str) -> str:
-    """Lower case, normal width and simplified characters, with one question mark for all scripts."""
+    """Return a text in lower case, normal width and simplified characters, with one question mark for all scripts."""
     if text.isascii():
         return text.replace("`", "'").lower()
     text = _GREEK.sub("?", _ARMENIAN.sub(r"\1?", text.translate(_MARKS)))
@@ -343,40 +347,40 @@ def _begins(name: str, text: str) -> bool:
 
 @cache
 def _phrases(name: str) -> Phrases:
-    """The phrases of a table, to be searched for."""
+    """Return the phrases of a table, to be searched for."""
     return Phrases(simplified(_expression(name)))
 
 
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
-    """The phrases of a table as one pattern, for what a text begins with or consists of."""
+    """Return the phrases of a table as one pattern, for what a text begins with or consists of."""
     return re.compile(simplified(_expression(name)))
 
 
 @cache
 def _error() -> re.Pattern[str]:
-    """What an error begins with."""
+    """Return a pattern for the beginning of an error."""
     return re.compile(rf"\W{{0,8}}(?:{simplified(_expression('error'))})")
 
 
 def _expression(name: str, language: Callable[[str], bool] = lambda language: True) -> str:
-    """One expression of the phrases of a table, in all languages or in some."""
+    """Return one expression of the phrases of a table, in all languages or in some."""
     return "|".join(expression(lines) for code, lines in word_tables("text_kinds")[name].items() if language(code))
 
 
 _OTHER_SCRIPTS = frozenset({"ru", "zh", "ja", "ko"})
-"""Languages of which an ASCII text has no phrase."""
+"""Languages whose phrases never occur in an ASCII text."""
 
 
 @cache
 def _echo(other_scripts: bool) -> re.Pattern[str]:
-    """What a repeated result begins with, in the languages of Latin script or in the others."""
+    """Return a pattern for the beginning of a repeated result, in the languages of Latin script or in the others."""
     phrases = _expression("echo", lambda language: (language in _OTHER_SCRIPTS) == other_scripts)
     return re.compile(rf"[\W_]{{0,8}}(?:{_expression('here')})?(?:{simplified(phrases)})|<tool_|<function_")
 
 
 def _introduces_a_result(text: str) -> bool:
-    """Whether a text is what a tool returned, after a clause that says so."""
+    """Return whether a text is what a tool returned, after a clause that says so."""
     said = _INTRODUCES.match(text)
     if said is None or _OF_SOMEBODY.search(said[0]) or not _finds("result", said[0]):
         return False

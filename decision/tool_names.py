@@ -1,8 +1,8 @@
-"""What tools are for by their names, as agents and their frameworks use them.
+"""Purpose of tools by their names, as agents and their frameworks use them.
 
-A name is a guess: an importer, which has nothing else, goes by it. The engine goes by a tool's kind; a name only tells
-it that the author of a tool may have forgotten to say the kind. Case, `_` and `-` do not count, so that `taskDone` is
-`task_done`.
+A name is only a guess: an importer uses it because it has nothing else. The engine uses a tool's kind; a name only
+tells it that the author of a tool may have forgotten to give the kind. Case, `_` and `-` do not count, so that
+`taskDone` is `task_done`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from .messages import ToolKind
 
 PRESET_NAMES = ("attempt_completion", "finish_task", "task_done")
-"""The names of our own completion tools."""
+"""Names of the completion tools that come with endstop."""
 COMPLETION_NAMES = (
     *PRESET_NAMES, "complete", "complete_task", "completion", "done", "end_task", "final_answer", "finish",
     "finish_run", "finish_work", "mark_complete", "mark_task_complete", "mark_task_done", "provide_final_answer",
@@ -41,10 +41,10 @@ _KINDS: dict[str, ToolKind] = {
 
 
 def kind_by_name(name: str) -> ToolKind:
-    """The kind of a tool, guessed by its name: `ordinary` unless the name is a usual one of another kind."""
+    """Return the kind of a tool, guessed by its name: `ordinary` unless the name is a usual one of another kind."""
     return _KINDS.get(_normalised(name), "ordinary")
 
 
 def is_preset_name(name: str) -> bool:
-    """Whether a name is that of one of our own completion tools."""
+    """Return whether a name is that of a completion tool that comes with endstop."""
     return _normalised(name) in _PRESETS

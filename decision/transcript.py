@@ -18,19 +18,19 @@ from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolRe
 from .outcome import Asker
 
 IMAGE_CHARACTERS = 6000
-"""Characters that an image counts for: 1500 tokens, about the most that providers charge for one."""
+"""Number of characters that an image counts for: 1500 tokens, about the most that providers charge for one."""
 RAN_EARLY = (
     "\n[It ran with the arguments as they stood when they were whole; then more of them came, which makes them "
     "invalid. Call it again if you need it.]"
 )
 """Added to the result of a reading call that ran before its arguments turned out to be invalid."""
 UNANSWERED = "The user did not answer this and said something else."
-"""Content of the result of a question call that got no answer, because the user sent a new prompt instead."""
+"""Content of the result of a question call without an answer, because the user sent a new prompt instead."""
 PROCESS_DIED = (
     "The process died while this call was running. Its effect is not known: find out what it is before you call it "
     "again."
 )
-"""Content of the result of a call whose process died, and that was not resumed."""
+"""Content of the result of a call whose process died and that was not resumed."""
 NOT_APPROVED = (
     "Not run: it waited for the user's approval, or behind a call that did, and the user said something else."
 )
@@ -47,31 +47,31 @@ class Transcript:
         self.edition = 0
         """Incremented when existing messages change: anything derived from them is then invalid."""
         self.characters = 0
-        """Characters of all messages."""
+        """Number of characters of all messages."""
         self.ephemeral: list[Message] = []
-        """Messages that the request of the latest step has after all others, and no later request has."""
+        """Messages after all others in the request of the latest step that no later request has."""
         self._next_ephemeral: list[Message] = []
         self._step = 0
         self.prompt: UserMessage | None = None
-        """The user's latest prompt, without anything that the loop says in the user's role."""
+        """The user's latest prompt, without any text of the loop in the user's role."""
         self.last_count = (0, 0)
         """The provider's latest count of the context's tokens, with the characters of the messages at that time."""
         self._open: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
         self._missing: set[str] = set()
         self._asked: dict[str, bool] = {}
-        """Open calls about which the user is asked, by call id; true if the question is whether the call may run."""
+        """Open calls about which the user is asked, by call id; True if the question is whether the call may run."""
         self._begun: set[str] = set()
-        """Ids of the calls that have begun to run since the user was asked."""
+        """Ids of the calls that began to run after the user was asked."""
         self.approvals: dict[str, ev.QuestionAnswered] = {}
         """The user's answers about calls that waited for approval, by call id, and to questions of sub-agents, by the
-        question's; cleared once all results are there."""
+        question's id; cleared once all results are there."""
         self.askers: dict[str, Asker] = {}
-        """Which sub-agent asked, by the id of its question, until all results are there."""
+        """The sub-agent that asked, by the id of its question, until all results are there."""
 
     @property
     def waiting_calls(self) -> tuple[ToolCall, ...]:
-        """The open calls that wait for an approval, or behind a call that does. Questions of the model do not count."""
+        """The open calls that wait for an approval, or behind such a call. Questions of the model are not included."""
         if not any(self._asked.values()):
             return ()
         return tuple(call for call in self.open_calls if self._asked.get(call.id, True))
@@ -82,7 +82,7 @@ class Transcript:
         return tuple(call for id, call in self._open.items() if id in self._missing)
 
     def copy(self) -> Transcript:
-        """An independent copy."""
+        """Return an independent copy."""
         other = copy(self)
         other.messages = list(self.messages)
         other.ephemeral, other._next_ephemeral = list(self.ephemeral), list(self._next_ephemeral)
@@ -159,7 +159,7 @@ class Transcript:
             if started.system:
                 self._add(SystemMessage(started.system))
             for message in started.history:
-                if not isinstance(message, SystemMessage):  # `system` holds the one that counts
+                if not isinstance(message, SystemMessage):  # `system` holds the system prompt that applies
                     self._add(message)
         if started.prompt is None:
             return
@@ -240,7 +240,7 @@ def _edited_note(answer: ev.QuestionAnswered | None) -> str:
 
 
 def shorten_results(messages: list[Message], keep: int, longest: int = 400) -> list[Message]:
-    """The messages with all but the latest `keep` tool results cut to `longest` characters, without their images."""
+    """Return the messages with all but the latest `keep` tool results cut to `longest` characters, without images."""
     results = [i for i, message in enumerate(messages) if isinstance(message, ToolResult)]
     old = set(results[: max(0, len(results) - keep)])
     shortened: list[Message] = []
@@ -255,7 +255,7 @@ def shorten_results(messages: list[Message], keep: int, longest: int = 400) -> l
 
 
 def message_size(message: Message) -> int:
-    """Characters of this message that the model reads; an image counts `IMAGE_CHARACTERS`."""
+    """Return the number of characters of a message that the model reads; an image counts `IMAGE_CHARACTERS`."""
     match message:
         case SystemMessage(text):
             return len(text)

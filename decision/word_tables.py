@@ -1,7 +1,7 @@
-"""The words by which texts, calls and finish reasons are told apart: a TOML file beside the module that uses it.
+"""Tables of words by which texts, calls and finish reasons are told apart: a TOML file next to the module that uses it.
 
-A file is read when the first text, call or response needs it, so a run without such a text loads none of its words.
-What is known of a language or a program can be changed without a change of code.
+A file is read when the first text, call or response needs it, so a run without such a text loads none of its words. The
+words of a language or a program can be changed without a change of code.
 """
 
 from __future__ import annotations

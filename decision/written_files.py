@@ -1,7 +1,7 @@
-"""Which files a call writes, moves or deletes, as its command, its program text or its output names them.
+"""Files that a call writes, moves or deletes, as its command, its program text or its output names them.
 
-Only names that stand there as they are count: no variables, patterns or values that are computed. What is only read is
-never among them, so `cp a b` writes `b`, and `mv a b` changes both.
+Only literal names count: no variables, patterns or values that are computed. Files that are only read are never among
+them, so `cp a b` writes `b`, and `mv a b` changes both.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .call_verbs import MAX_FILES
 from .shell_syntax import NO_FILES
 
 MAX_PATH = 300
-"""Longer names are not those of files."""
+"""Maximum length of a file name, in characters."""
 _NO_PATH = re.compile(r"[$*?`{}<>|\n\0]|^-|^&|^\d*$|://|/$")
-"""What stands in no name of one file: variables, patterns, options, addresses, folders."""
+"""Signs that a word is not the name of one file: variables, patterns, options, addresses, folders."""
 
 
 def file_names(words: Iterable[str]) -> tuple[str, ...]:
-    """Those of these words that name a file, each once."""
+    """Return those of these words that name a file, each once."""
     named = (word for word in words if 0 < len(word) <= MAX_PATH and word not in NO_FILES and not _NO_PATH.search(word))
     return tuple(dict.fromkeys(named))[:MAX_FILES]
 
@@ -29,7 +29,7 @@ def file_names(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def written_by(program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-    """The files that a program changes that is known to change some. arguments: without the quotes of the shell."""
+    """Return the files that a program changes, if it is known to. arguments: without the quotes of the shell."""
     found = _WRITERS.get(program)
     return () if found is None else file_names(found(arguments))
 
@@ -40,7 +40,7 @@ _FILE_LIKE = re.compile(r"(?=.*[./])(?![\d.]+$)[^\s=,;]+")
 
 
 def output_of(arguments: Sequence[str]) -> str | None:
-    """The file or folder that an option as `-o FILE` or `--output=FILE` names; for programs that are not known."""
+    """Return the file or folder that an option such as `-o FILE` or `--output=FILE` names; for unknown programs."""
     for at, word in enumerate(arguments):
         name, given, value = word.partition("=")
         option = _OUTPUT_OPTION.fullmatch(name)
@@ -53,7 +53,7 @@ def output_of(arguments: Sequence[str]) -> str | None:
 
 
 def _operands(arguments: Sequence[str], valued: str = "") -> list[str]:
-    """The arguments that are no options, nor the value of an option of one of these letters."""
+    """Return the arguments that are neither options nor the value of an option with one of these letters."""
     found: list[str] = []
     options = True
     rest = iter(arguments)
@@ -69,7 +69,7 @@ def _operands(arguments: Sequence[str], valued: str = "") -> list[str]:
 
 
 def _edited_in_place(arguments: Sequence[str]) -> Sequence[str]:
-    """What `sed -i` and `perl -pi` edit: the operands after the script."""
+    """Return what `sed -i` and `perl -pi` edit: the operands after the script."""
     scripts = ("-e", "-f", "--expression", "--file", "-pe", "-ne", "-pie", "-lpe")
     given = any(
         word.startswith(("--expression=", "--file=")) or word in scripts or re.fullmatch(r"-\w*i?\w*e", word)
@@ -86,13 +86,13 @@ def _edited_in_place(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _moved(arguments: Sequence[str]) -> Sequence[str]:
-    """What `mv` takes away and what it puts there."""
+    """Return the files that `mv` removes and creates."""
     *sources, _ = _operands(arguments) or [""]
     return [*sources, *_copied(arguments)]
 
 
 def _copied(arguments: Sequence[str]) -> Sequence[str]:
-    """What `cp` puts there: the last operand, or files in it if it is known to be a folder."""
+    """Return what `cp` creates: the last operand, or files in it if it is known to be a folder."""
     *sources, target = _operands(arguments, valued="mogtS") or [""]
     if target.endswith("/") or len(sources) > 1:
         return [f"{target.rstrip('/')}/{source.rpartition('/')[2]}" for source in sources]
@@ -100,13 +100,13 @@ def _copied(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _removed(arguments: Sequence[str]) -> Sequence[str]:
-    """What `rm` takes away; with `-r` a name without an ending is that of a folder."""
+    """Return what `rm` removes; with `-r` a name without an extension is that of a folder."""
     recursive = any(re.fullmatch(r"-\w*[rR]\w*|--recursive", word) for word in arguments)
     return [word for word in _operands(arguments) if not recursive or "." in word.rpartition("/")[2][1:]]
 
 
 def _after(*options: str) -> Callable[[Sequence[str]], Sequence[str]]:
-    """The words after one of these options."""
+    """Return a function for the words after one of these options."""
 
     def found(arguments: Sequence[str]) -> Sequence[str]:
         return [arguments[at + 1] for at, word in enumerate(arguments[:-1]) if word in options]
@@ -140,7 +140,7 @@ _OPENED = re.compile(
 
 
 def files_in_code(code: str) -> tuple[str, ...]:
-    """The files that a program text writes under names that stand in it."""
+    """Return the files that a program text writes under literal names."""
     return file_names(found["file"] or found["file2"] or found["file3"] for found in _OPENED.finditer(code))
 
 
@@ -152,7 +152,7 @@ _SAYS_WRITTEN = re.compile(
     r"(?=[\w@~+-]*[./])(?=[\d.]*[A-Za-z/_~])(?P<file>[\w./@~+-]{2,300})(?![\w`'\"]*\()",
     re.MULTILINE,
 )
-"""A sentence of a program as `Saved 3 rows to out.csv`."""
+"""A sentence of a program, such as `Saved 3 rows to out.csv`."""
 _IS_FILE = re.compile(r"(?=.*[A-Za-z])(?:(?=.*/).*[^/]|[\w@~+.-]*\w\.[A-Za-z]\w{0,7})")
 _DENIED = re.compile(
     r"\b(?:not|never|nothing|no|would|will|should|can|could|cannot|be|dir|directory|folder)\b", re.IGNORECASE
@@ -160,7 +160,7 @@ _DENIED = re.compile(
 
 
 def files_in_output(content: str, arguments: str) -> tuple[str, ...]:
-    """The files that a program says it wrote. Sentences that stand in the arguments, as of an `echo`, do not count."""
+    """Return the files that a program says it wrote. Sentences already in the arguments (of `echo`) do not count."""
     text = edges(content)
     found: list[str] = []
     for said in _SAYS_WRITTEN.finditer(text):

@@ -1,1 +1,1 @@
-"""Analysis of records: reports and backtests over many sessions, the audit of a single one."""
+"""Analysis of records: reports and backtests over many sessions, and the audit of a single one."""

@@ -1,11 +1,11 @@
 """Anchors of a run: where it said that it was done, where its work was last changed, and where that was checked.
 
-When a run should have ended has three answers, which are not the same:
+The question when a run should have ended has three different answers:
 
 - said: the first step in which the model said that it was done and after which it did no work (`DoneClaim`).
-- changed: the last step with a call that changed something and succeeded (`decision/call_judgement.py`). A tool of ours
-  that only reads never changes anything, whatever its name.
-- checked: the first step with a test that passed, or a gate that accepted, since the last change; else the end of a run
+- changed: the last step with a call that changed something and succeeded (`decision/call_judgement.py`). One of the
+  run's own tools that only reads never changes anything, whatever its name.
+- checked: the first step since the last change with a test that passed, or a gate that accepted; else the end of a run
   whose evaluation passed. A later change takes it back, and so does a test that failed, or a gate that rejected. A test
   that passed before anything was changed checks nothing that the run has done, and does not count.
 
@@ -28,9 +28,9 @@ from ..decision.text_kinds import is_last_word
 class DoneClaim:
     """Finds the step in which the model first said that it was done, without doing any work after it.
 
-    A claim is a completion call, accepted or not, or a text without calls that is an answer or a refusal that offers
-    nothing else (`text_kinds.LAST_WORDS`), unless the user's text rule keeps it from ending the run. Any later call
-    of another tool withdraws it, except a think call. If the result is good at the end of the run, the work was already
+    A claim is a completion call, accepted or not, or a text without calls that is an answer or a refusal without
+    another offer (`text_kinds.LAST_WORDS`), unless the user's text rule keeps it from ending the run. Any later call of
+    another tool withdraws it, except a think call. If the result is good at the end of the run, the work was already
     done at the claim, because nothing was added to it since. Feed it each event of the run, from RUN_STARTED on, with
     the facts after it.
     """
@@ -98,14 +98,14 @@ _CLAIM_CHANGES: dict[type, Callable[[DoneClaim, Any, Facts], None]] = {
 class WorkAnchors:
     """Finds the last change of the work and the check of it. Feed it each event of the run, with the facts after it.
 
-    judge: judges its calls.
+    judge: the `CallJudge` of the run's calls.
     """
 
     def __init__(self, started: ev.RunStarted, judge: CallJudge) -> None:
         self.changed: Facts | None = None
         """The facts after the step with the last change; None if nothing was changed."""
         self.changed_by = ""
-        """The tool that made it."""
+        """The tool that made the change."""
         self.checked: Facts | None = None
         """The facts after the check; None if there is none."""
         self.checked_by = ""
@@ -113,7 +113,8 @@ class WorkAnchors:
         self._judge = judge
         self._ordinary = frozenset(tool.name for tool in started.tools if tool.kind == "ordinary")
         self._change = self._pass = self._failure = ""
-        """Tools of the current step with a change, a test that passed, and one that failed; the first of each."""
+        """Tools of the current step with a change, with a test that passed, and with one that failed; the first of
+        each."""
 
     def feed(self, event: ev.Event, facts: Facts) -> None:
         """Add one event, with the facts after it."""
@@ -122,7 +123,7 @@ class WorkAnchors:
             change(self, event, facts)
 
     def end_step(self, facts: Facts) -> None:
-        """Take the calls of the current step into account, also if a record ends within it."""
+        """Take the calls of the current step into account, even if a record ends within it."""
         if self._change:
             self.changed, self.changed_by = facts, self._change
             self._withdraw_check()
@@ -159,7 +160,7 @@ class WorkAnchors:
     def _verdict(self, event: ev.VerdictGiven, facts: Facts) -> None:
         if event.role != "gate":
             return
-        self.end_step(facts)  # a gate sees what the calls before the completion did
+        self.end_step(facts)  # a gate sees the effects of the calls before the completion
         if event.said == "accept":
             self._check(event.name, facts)
         elif event.said == "reject":

@@ -1,7 +1,7 @@
 """Audit of one recorded session.
 
-It says where the work was reported as done, what the session did after that, which calls it repeated, which calls
-were never answered, and which line of which policy would have ended it.
+It says where the work was reported as done, what the session did after that, which calls it repeated, which calls were
+never answered, and which line of which policy would have ended it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .policy_simulation import BacktestResult, Finding, Parting, backtest
 from .summary import ResourceUse, RunSummary, is_error
 
 MAX_TEXT = 2_000
-"""Characters kept of each text."""
+"""Number of characters kept of each text."""
 MAX_STEPS = 5_000
-"""Steps kept per run; further ones are only counted."""
+"""Number of steps kept per run; further ones are only counted."""
 _RULES = {rule.name: rule for rule in (*RULES, *GUARDS)}
 
 
@@ -54,7 +54,7 @@ class Audit(Struct, kw_only=True):
     lost: dict[str, int] = {}
     """Losses of an import, by kind."""
     parent: ev.ParentCall | None = None
-    """The call that runs it as a sub-agent's session; None for any other."""
+    """The call that runs it as a sub-agent's session; None for any other session."""
 
 
 class AuditedRun(Struct, kw_only=True):
@@ -66,9 +66,9 @@ class AuditedRun(Struct, kw_only=True):
     made: int
     """Number of steps, including those that were not kept."""
     origin: ev.Origin | None = None
-    """The session, run and decision that a fork comes from; None for a run that is no fork."""
+    """The session, run and decision that a fork comes from; None for a run that is not a fork."""
     copied: int = 0
-    """How many of the steps a fork copied from there; they are counted there."""
+    """Number of the steps that a fork copied from there; they are counted there."""
     is_copy: bool = False
     """Whether a fork copied all of it."""
     status: Status | None
@@ -81,9 +81,9 @@ class AuditedRun(Struct, kw_only=True):
     evaluated_by: str | None
     """Name of the evaluator; None if there was none."""
     accepted_by: tuple[str, ...]
-    """Gates, the judge and the user, where they accepted the completion."""
+    """Gates, the judge and the user, as far as they accepted the completion."""
     failed_calls: tuple[str, ...]
-    """Tools that failed before the work was reported as done and did not succeed after that."""
+    """Tools that failed before the work was reported as done and did not succeed afterwards."""
     done_at: int | None
     """The step at which the work was reported as done; None if it never was."""
     done_by: str
@@ -121,7 +121,7 @@ class AuditedStep(Struct, kw_only=True):
     after_done: bool = False
     """Whether it came after an accepted completion."""
     closing: bool = False
-    """Whether it is the closing step after a limit, in which the model only sums up. It does not count as a step."""
+    """Whether it is the closing step after a limit, in which the model only sums up. Not counted as a step."""
 
 
 class AuditedCall(Struct, kw_only=True):
@@ -132,21 +132,21 @@ class AuditedCall(Struct, kw_only=True):
     arguments: str
     kind: ToolKind = "ordinary"
     status: ResultStatus | None = None
-    """None if there is no result."""
+    """Status of the result; None without a result."""
     result: str = ""
     """The beginning of the result."""
     failed: bool = False
-    """Whether it counts as an error: by its status or, in a loop that is not ours, by its result."""
+    """Whether it counts as an error: by its status or, in a foreign loop, by its result."""
 
 
 class AuditedAnchor(Struct, frozen=True, kw_only=True):
-    """A step after which the run could have ended, as far as one of the three anchors goes."""
+    """A step after which the run could have ended, according to one of the three anchors."""
 
     step: int
     by: str
     """The tool, gate or evaluator; `text` for a text that said that the work was done. May be empty."""
     steps_after: int
-    """Steps of the run after it."""
+    """Number of steps of the run after it."""
 
 
 class RepeatedCall(Struct, frozen=True, kw_only=True):
@@ -180,8 +180,8 @@ def audit(events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, i
     """Audit the events of one session, with or without stream parts.
 
     events: iterated twice, so that a large record need not be held in memory; a one-shot iterator does not work.
-    policies: the policies to compare; for a loop that is not ours without a limit of steps that nobody has chosen.
-    lost: losses of the import, if the session was imported.
+    policies: the policies to compare; for a foreign loop, without the limit of steps that nobody chose. lost: losses of
+    the import, if the session was imported.
     """
     started = next((event for event in events if isinstance(event, ev.RunStarted)), None)
     if started is not None and is_foreign(started.engine):
@@ -296,7 +296,7 @@ class _RunAuditor:
 
     @property
     def _step(self) -> AuditedStep:
-        if not self._steps:  # a completion confirmed by the user has no step of its own
+        if not self._steps:  # a completion confirmed by the user does not have a step
             self._steps.append(AuditedStep(step=self._facts.steps, t=self._facts.t))
         return self._steps[-1]
 
@@ -319,7 +319,7 @@ class _RunAuditor:
         return next(filter(None, names), "text")
 
     def finish(self, number: int, backtested: BacktestResult, policies: Sequence[Policy]) -> AuditedRun:
-        """The audit of the run, with where each policy would have ended it."""
+        """Return the audit of the run, with the step at which each policy would have ended it."""
         digest = backtested.digest
         outcome = self._finished.outcome if self._finished is not None else None
         after = digest.after_done
@@ -364,7 +364,7 @@ class _RunAuditor:
 
 
 def _completion_in(step: AuditedStep) -> str:
-    """The completion tool that a step called; empty if it called none."""
+    """Return the completion tool that a step called; empty if it called none."""
     return next((call.name for call in step.calls if call.kind == "completion"), "")
 
 
@@ -389,7 +389,7 @@ def _policy_stop(policy: Policy, finding: Finding, made: int) -> PolicyStop:
 
 
 def _policy_line(policy: Policy, finding: Finding) -> str:
-    """The line of a policy file that leads to a stop."""
+    """Return the line of a policy file that leads to a stop."""
     match finding.stop_reason:
         case "text_final":
             return f'text = "{policy.text}"'

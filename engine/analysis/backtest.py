@@ -35,15 +35,15 @@ from .step_mix import MixComparison, add_counts, compare_mix
 from .summary import ResourceUse, RunSummary
 
 INDEX_VERSION = 8
-"""Increased whenever the result for the same record changes, so that cached results are computed again."""
+"""Incremented whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
-"""Example sessions that are kept per category."""
+"""Maximum number of example sessions that are kept per category."""
 MAX_SWEEP_VALUES = 200
-"""Values of a sweep at most."""
+"""Maximum number of values in a sweep."""
 
 
 class NamedPolicy(Struct, frozen=True):
-    """A policy with the name it has in tables: its own, or the swept value."""
+    """A policy with the name it has in tables: the policy's name, or the swept value."""
 
     name: str
     policy: Policy
@@ -75,7 +75,7 @@ class BacktestReport(Struct, frozen=True, kw_only=True):
     """How the rules of other projects were read as policies; empty unless they were asked for."""
     bad: tuple[BadRecord, ...] = ()
     damaged: tuple[BadRecord, ...] = ()
-    """Records of which some lines could not be read."""
+    """Records with lines that could not be read."""
 
 
 class PolicyTotals(Struct, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     saved_output_tokens_share: Interval | None
     """Share of the output tokens of the `known` sessions that the policy saves. None for fewer than two sessions."""
     least_saved_steps: int
-    """Steps after the policy's stop or beyond its hard limit, which are certainly saved. Over all sessions."""
+    """Steps after the policy's stop or beyond its hard limit, which are certainly saved, over all sessions."""
     least_saved_steps_share: Interval | None
     """`least_saved_steps` as a share of the steps of all sessions. None for fewer than two sessions."""
     supposed_saved_steps: int
@@ -101,35 +101,35 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     supposed_saved_steps_share: Interval | None
     """`supposed_saved_steps` as a share of the steps of all sessions. None for fewer than two sessions."""
     supposed_stopped: int
-    """Sessions that would then end a step or more before the record does."""
+    """Number of sessions that would then end a step or more before the record does."""
     supposed_good_cut: int
-    """Sessions among those that passed their evaluation and would lose two steps or more."""
+    """Number of sessions among those that passed their evaluation and would lose two steps or more."""
     cut: int
-    """Sessions that would have ended before their work was reported as done."""
+    """Number of sessions that would have ended before their work was reported as done."""
     passed: int
-    """Sessions that passed their evaluation."""
+    """Number of sessions that passed their evaluation."""
     false_positives: int
-    """Sessions that passed their evaluation, but would have ended before their work was reported as done."""
+    """Number of sessions that passed their evaluation but would have ended before their work was reported as done."""
     cut_share: Interval | None
     false_positive_share: Interval | None
     """`false_positives` as a share of `passed`; None if no session passed."""
     before_change: int
-    """Sessions that would have ended before the last change of the work, as far as that is certain."""
+    """Number of sessions that would certainly have ended before the last change of the work."""
     harmed: int
-    """Of these, the sessions that passed their evaluation."""
+    """Number of these sessions that passed their evaluation."""
     harmed_share: Interval | None
     """`harmed` as a share of `passed`; None if no session passed."""
     supposed_before_change: int
-    """As `before_change`, under the assumption that the policy's messages do not change what the model does."""
+    """Like `before_change`, under the assumption that the policy's messages do not change what the model does."""
     supposed_harmed: int
-    """Of these, the sessions that passed their evaluation."""
+    """Number of these sessions that passed their evaluation."""
     supposed_harmed_share: Interval | None
     by_verdict: dict[EvaluationVerdict, StoppedSessions]
-    """By the verdict on a session, what the policy stops, under the same assumption. Only verdicts that occur."""
+    """What the policy stops, by the verdict on a session, under the same assumption. Only verdicts that occur."""
     false_stops: tuple[SessionCase, ...] = ()
-    """Examples of sessions that passed, and would have been stopped before their work was done."""
+    """Examples of sessions that passed and would have been stopped before their work was done."""
     false_negatives: int
-    """Sessions that would have continued after their work was reported as done."""
+    """Number of sessions that would have continued after their work was reported as done."""
     false_negative_share: Interval | None
     against: Interval | None = None
     """Share of the steps saved beyond those that the compared policy saves."""
@@ -153,7 +153,7 @@ class SavedUsage(Struct, frozen=True, kw_only=True):
 
 
 class SessionCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One session under one policy, with what identifies it."""
+    """One session under one policy, with its identification."""
 
     record: str
     """Path of the record."""
@@ -184,13 +184,13 @@ class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The keys by which labels find each run; runs that a fork copied have none."""
     prompt: str = ""
     steps: dict[str, int] = {}
-    """Steps by what they brought."""
+    """Number of steps by what they brought."""
     findings: tuple[SessionFinding, ...] = ()
     """One per policy, in their order."""
     damaged: int = 0
-    """Lines of the record that could not be read."""
+    """Number of lines of the record that could not be read."""
     lost: int = 0
-    """Events missing in the middle of runs."""
+    """Number of events missing in the middle of runs."""
 
 
 class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -201,18 +201,18 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     run: int = 0
     """Number of that run, from 1; 0 if all runs end as recorded."""
     step: int | None = None
-    """The last step of that run that both have in common."""
+    """The last step of that run that is the same in both."""
     why: str = ""
-    """How the policy's run differs from the recorded one there, as text."""
+    """How the policy's run differs from the recorded one there, in words."""
     rule: str = ""
     stop_reason: str = ""
     """Stop reason of the policy in that run; if it diverges, assuming that the model continues as recorded."""
     saved: ResourceUse | None = None
-    """What the record used after the policy would have stopped it, as far as that is known; else None."""
+    """What the record used after the policy would have stopped it; None if that is unknown."""
     unknown_from: int | None = None
     """Number of the first run whose course is unknown; None if all is known."""
     least_saved_steps: int = 0
-    """The steps of `saved`, and those beyond the policy's hard limit: saved whatever the model would have done."""
+    """The steps of `saved` and those beyond the policy's hard limit: saved whatever the model would have done."""
     supposed_steps: int = 0
     """Steps saved if the policy's messages did not change what the model does: an assumption."""
     cut: bool = False
@@ -220,14 +220,14 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     before_change: bool = False
     """Whether a run would certainly have ended before the last change of its work."""
     supposed_before_change: bool = False
-    """As the one before, under the assumption that the policy's messages do not change what the model does."""
+    """Like the field before, under the assumption that the policy's messages do not change what the model does."""
     supposed_premature: bool = False
-    """Whether a run would have ended before its work was done (`Finding.premature`), with the same assumption."""
+    """Whether a run would have ended before its work was done (`Finding.premature`), under the same assumption."""
     goes_on: bool = False
     """Whether a run would have continued after its work was reported as done."""
     at: int | None = None
-    """For `diverges` and `later`: the decision of run `run` at which a fork under the policy would go on; None if there
-    is none."""
+    """For `diverges` and `later`: the decision of run `run` from which a fork under the policy would continue; None if
+    there is none."""
     in_last_run: bool = True
     """Whether that run is the last one of the session."""
 
@@ -250,10 +250,10 @@ def backtest_records(
 ) -> BacktestReport:
     """Backtest every record under each policy. Files that cannot be read are listed in the report.
 
-    against: a further policy with which the others are compared. labels: verdicts that the records lack. index: cached
+    against: another policy, with which the others are compared. labels: verdicts that the records lack. index: cached
     results, from `backtest_index` of all policies including `against`. on_case: called with a policy's name and the
-    result of one session. beside_published: say of the policies that are rules of other projects what was read of them.
-    Raises WrongUse as `Labels.verdicts_of` and `Labels.check_used` do.
+    result of one session. beside_published: include how the rules of other projects were read, for policies that are
+    such rules. Raises WrongUse as `Labels.verdicts_of` and `Labels.check_used` do.
     """
     every = [*policies, *([against] if against is not None else [])]
     work = partial(backtest_record, [named.policy for named in every])
@@ -307,13 +307,13 @@ def backtest_records(
 
 
 def published_policy(named: NamedPolicy) -> PublishedPolicy | None:
-    """Return how the rule of another project was read; None for a policy of ours that only has its name."""
+    """Return how the rule of another project was read; None for a policy of the user's that only has the same name."""
     one = BY_NAME.get(named.name)
     return one if one is not None and one.policy == named.policy else None
 
 
 def backtest_index(policies: Sequence[NamedPolicy], place: str | None = None) -> Index:
-    """The index that caches the results of these policies."""
+    """Return the index that caches the results of these policies."""
     plain = msgspec.json.encode([named.policy for named in policies])
     return Index(f"backtest {sha256(plain).hexdigest()[:16]}", f"{__version__}.{INDEX_VERSION}", place)
 
@@ -332,7 +332,7 @@ def backtest_record(policies: Sequence[Policy], path: Path) -> bytes:
 
 
 def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> SessionBacktest:
-    """Backtest the runs of a session. Raises WrongUse if a policy names a rule that does not exist."""
+    """Backtest the runs of a session. Raises WrongUse if a policy names an unknown rule."""
     guards = tuple(name for policy in policies for name in policy.guards)
     runs = list(backtest(events, policies, rules_of(guards)))
     digests = [run.digest for run in runs]
@@ -353,7 +353,7 @@ def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> Ses
 
 
 def _labelled_verdict(session: SessionBacktest, labels: Labels, path: Path) -> EvaluationVerdict:
-    """The verdict on the last run that was evaluated or that has a label. Raises WrongUse as `verdicts_of` does."""
+    """Return the verdict on the last run with an evaluation or a label. Raises WrongUse as `verdicts_of` does."""
     verdicts = labels.verdicts_of(session.names, path)
     for good, names in zip(reversed(verdicts), reversed(session.names), strict=True):
         if good is not None:
@@ -370,8 +370,8 @@ def _last_verdict(digests: Sequence[RunSummary]) -> EvaluationVerdict:
 def _session_finding(runs: Sequence[BacktestResult], policy: int) -> SessionFinding:
     """Combine the findings of a session's runs.
 
-    What comes after a run that diverges is unknown. So is what comes after a run that would have been cut short: the
-    user would have read another answer.
+    What follows a run that diverges is unknown. So is what follows a run that would have been cut short: the user would
+    have read another answer.
     """
     first: tuple[int, Finding] | None = None
     saved, least, unknown_from = ResourceUse(), 0, None
@@ -418,7 +418,7 @@ def _supposed_steps(run: BacktestResult, policy: int) -> int:
 
 
 def session_case(record: str, session: SessionBacktest, number: int) -> SessionCase:
-    """The session under the policy with this number, from 0."""
+    """Return the session under the policy with this number, from 0."""
     return SessionCase(
         record=record,
         session_id=session.session_id,
@@ -452,7 +452,7 @@ class PolicyAggregator:
         self._unknown: list[SessionCase] = []
 
     def add(self, case: SessionCase, other: SessionFinding | None = None) -> None:
-        """Add a session. `other`: the finding of the policy that this one is compared with."""
+        """Add a session. other: the finding of the policy that this one is compared with."""
         finding = case.finding
         self._sessions += 1
         self._partings[finding.parting] += 1
@@ -488,11 +488,11 @@ class PolicyAggregator:
         if other is not None and other.saved is not None and other.unknown_from is None:
             self._against.add(saved.steps - other.saved.steps, case.used.steps)
         if saved.steps > 0:
-            entry = (saved.steps, -self._sessions, case)  # the earlier of equals
+            entry = (saved.steps, -self._sessions, case)  # the earlier one if equal
             (heapq.heappushpop if len(self._most) == MAX_EXAMPLES else heapq.heappush)(self._most, entry)
 
     def totals(self) -> PolicyTotals:
-        """The totals of all sessions so far."""
+        """Return the totals of all sessions so far."""
         saved = self._saved
         return PolicyTotals(
             policy=self._policy,
@@ -548,7 +548,7 @@ def _add_example(cases: list[SessionCase], case: SessionCase) -> None:
 
 
 def parse_sweep(policy: Policy, argument: str) -> tuple[str, list[NamedPolicy]]:
-    """The setting and the policies of `SETTING=FROM:TO:STEP` (both ends included) or `SETTING=VALUE,VALUE,...`.
+    """Return the setting and policies of `SETTING=FROM:TO:STEP` (both ends included) or `SETTING=VALUE,VALUE,...`.
 
     Raises WrongUse for another form, an unknown setting, or a value that the setting does not accept.
     """
@@ -588,7 +588,7 @@ def _parse_range(argument: str, text: str) -> list[int | float]:
 
 
 def _parse_value(argument: str, word: str) -> Any:
-    """A value as in a policy file (TOML), except that text needs no quotes."""
+    """Return a value parsed as in a policy file (TOML), except that text needs no quotes."""
     word = word.strip()
     if not word:
         raise WrongUse(f"--sweep {argument}: a value is empty")

@@ -4,8 +4,9 @@ A chart is as wide as its container. Horizontal positions are percentages of tha
 that text keeps its size on a phone; an SVG `viewBox` would scale the text as well.
 
 Colours are CSS classes, defined for light and dark in the style sheet of the pages. A screen reader announces a chart
-as one image with a title and a description, so titles must be unique within a page, and whoever draws a chart also
-shows its values as text or in a table. Bars and intervals are hidden from it: their value stands in the next cell.
+as one image with a title and a description, so titles must be unique within a page, and the code that draws a chart
+also shows its values as text or in a table. Bars and intervals are hidden from it, because the next cell has their
+value.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ TOP, BOTTOM = 46.0, 40.0
 LEFT, RIGHT = 11.0, 98.0
 """Left and right edge of the plot area, in percent of the width."""
 TICKS = 5
-"""About how many intervals the ticks divide an axis into."""
+"""Approximate number of intervals into which the ticks divide an axis."""
 MAX_TICKS = 13
-"""With more values than this on the horizontal axis, only round numbers have ticks: a phone has no room for more."""
+"""Number of values on the horizontal axis above which only round numbers have ticks, because a phone has no room for
+more."""
 MIN_COLUMNS = 8
-"""A histogram has room for at least so many columns: one alone would fill the whole plot."""
+"""Minimum number of columns for which a histogram has room: a single column would fill the whole plot."""
 LABEL_DISTANCE = 20.0
-"""Distance in pixels from all other lines at which the label of a line cannot be taken for theirs."""
+"""Minimum distance in pixels from all other lines at which the label of a line cannot be taken for theirs."""
 CHARACTER_WIDTH = 2.1
 """Width of a character of a label on a phone, in percent of the chart."""
 
@@ -44,7 +46,7 @@ class DataPoint(Struct, frozen=True):
     x: float
     y: float
     tooltip: str = ""
-    """Text shown when the pointer is on the point. If empty, it is made of the series' name and the point's values."""
+    """Text shown when the pointer is on the point. If empty, it consists of the series' name and the point's values."""
     low: float | None = None
     high: float | None = None
     bound: bool = False
@@ -65,10 +67,10 @@ class HistogramColumn(Struct, frozen=True):
 
     low: float
     high: float | None
-    """None: no upper end."""
+    """The upper end; None if there is none."""
     height: float
     label: str = ""
-    """The text below it; its first value if empty."""
+    """The text below the column; its first value if empty."""
 
 
 class ReferenceLine(Struct, frozen=True):
@@ -82,14 +84,14 @@ class ReferenceLine(Struct, frozen=True):
 
 
 def bar(share: float, tone: str = "main") -> Markup:
-    """A bar as long as this share (0 to 1) of the cell's width."""
+    """Return a bar as long as this share (0 to 1) of the cell's width."""
     width = max(0.0, min(1.0, share)) * 100
     drawn = _svg('<rect width="{width:.2f}%" height="100%" class="{tone}"/>', width=width, tone=tone) if width else ""
     return _svg('<svg class="bar" aria-hidden="true">{drawn}</svg>', drawn=drawn)
 
 
 def interval(low: float, value: float, high: float, first: float, last: float, tone: str = "main") -> Markup:
-    """A value and its confidence interval on a scale from `first` to `last`, with a line at zero."""
+    """Return a drawing of a value with its interval on a scale from `first` to `last`, and a line at zero."""
     scale = _scale(first, last, 2.0, 98.0)
     left, middle, right = (min(98.0, max(2.0, scale(end))) for end in (low, value, high))
     zero = scale(0.0)
@@ -118,7 +120,7 @@ def histogram(
     lines: Sequence[ReferenceLine] = (),
     tone: str = "main",
 ) -> Markup:
-    """The distribution of a value, in columns of equal width. Labels of axes include the unit."""
+    """Return a chart of the distribution of a value, in columns of equal width. Labels of axes include the unit."""
     if not columns:
         return Markup()
     ticks = scale_ticks(0, max(column.height for column in columns))
@@ -150,7 +152,7 @@ def histogram(
 
 
 def range_of(column: HistogramColumn) -> str:
-    """The values that a column stands for, as text: `3`, `3 to 5`, `6 or more`."""
+    """Return the values that a column covers, as text: `3`, `3 to 5`, `6 or more`."""
     if column.high is None:
         return f"{_number(column.low)} or more"
     if column.low == column.high:
@@ -159,7 +161,7 @@ def range_of(column: HistogramColumn) -> str:
 
 
 def _column_labels(columns: Sequence[HistogramColumn], width: float) -> dict[int, str]:
-    """The labels below the columns, by the column's number. Without labels of their own, about six columns get one."""
+    """Return the labels below the columns, by the column's number. If the columns have no labels, about six get one."""
     every = max(1, ceil(len(columns) / 6))
     with_end = width > 9 and any(column.low != column.high for column in columns)
     labels: dict[int, str] = {}
@@ -177,7 +179,7 @@ def _column_labels(columns: Sequence[HistogramColumn], width: float) -> dict[int
 def _reference_line(
     line: ReferenceLine, columns: Sequence[HistogramColumn], first: float, width: float, row: int
 ) -> Markup:
-    """The line at its place within the column of its value."""
+    """Return the line at its position within the column of its value."""
     place = 0.0
     for column in columns:
         if column.high is None or line.value <= column.high:
@@ -189,7 +191,7 @@ def _reference_line(
 
 
 def _upright(label: str, x: float, row: int) -> Markup:
-    """A vertical line at `x` percent of the width. Each label has a row of its own above the plot."""
+    """Return a vertical line at `x` percent of the width, with its label in a separate row above the plot."""
     y = 26 + row * 14
     drawn = _svg(
         '<line x1="{x:.2f}%" x2="{x:.2f}%" y1="{top:.0f}" y2="{foot:.0f}" class="flag"/>',
@@ -215,10 +217,10 @@ def curve(
     categories: Sequence[str] = (),
     marks: Sequence[ReferenceLine] = (),
 ) -> Markup:
-    """Lines through points: what changes as a setting is changed.
+    """Return a chart of lines through points, which shows what changes as a setting is changed.
 
     format_y: writes a value of the vertical axis. from_zero: whether that axis includes zero. categories: the labels of
-    x = 0, 1, 2, ... where the setting has no numbers; the points are then not joined. marks: values of x to mark.
+    x = 0, 1, 2, ... if the setting is not numeric; the points are then not joined. marks: values of x to mark.
     """
     points = [point for line in lines for point in line.points]
     if not points:
@@ -250,9 +252,9 @@ def _series(
     *,
     joined: bool,
 ) -> list[Markup]:
-    """A line with its confidence band and its dots.
+    """Return the parts of a line: its confidence band, the line and its dots.
 
-    The corners of a line cannot be percentages, so it is drawn in an SVG of its own that is stretched to the width.
+    The corners of a line cannot be percentages, so it is drawn in a separate SVG that is stretched to the width.
     """
 
     def corners(places: Sequence[tuple[float, float]]) -> str:
@@ -278,7 +280,7 @@ def _series(
 
 
 def _dot(point: DataPoint, line: Series, x: float, y: float, write: Callable[[float], str]) -> Markup:
-    """A dot; for a lower bound, an open triangle that points to where the value may be."""
+    """Return a dot; for a lower bound, an open triangle that points to where the value may be."""
     least = "at least " if point.bound else ""
     tooltip = point.tooltip or f"{line.name}: {_number(point.x)}, {least}{write(point.y)}"
     shape: LiteralString = (
@@ -291,14 +293,14 @@ def _dot(point: DataPoint, line: Series, x: float, y: float, write: Callable[[fl
 
 
 def _x_ticks(xs: Sequence[float]) -> Sequence[float]:
-    """The values themselves if there is room for all of them, else round numbers."""
+    """Return the values themselves if there is room for all of them, else round numbers."""
     if len(xs) <= MAX_TICKS:
         return xs
     return [x for x in scale_ticks(xs[0], xs[-1]) if xs[0] <= x <= xs[-1]]
 
 
 def _x_tick(x: float) -> Markup:
-    """A tick of the horizontal axis, at this percentage of the width."""
+    """Return a tick of the horizontal axis, at this percentage of the width."""
     tick = '<line x1="{x:.2f}%" x2="{x:.2f}%" y1="{y:.1f}" y2="{end:.1f}" class="tick"/>'
     return _svg(tick, x=x, y=HEIGHT - BOTTOM, end=HEIGHT - BOTTOM + 5)
 
@@ -306,7 +308,7 @@ def _x_tick(x: float) -> Markup:
 def _series_labels(
     lines: Sequence[Series], x_scale: Callable[[float], float], y_scale: Callable[[float], float]
 ) -> list[Markup]:
-    """Each line's name at the point where it is furthest from the other lines, above or below, without overlaps."""
+    """Return each line's name at the point furthest from the other lines, above or below, without overlaps."""
     labels, taken = [], list[tuple[float, float]]()
     for line in (line for line in lines if line.points):
         others = [other for other in lines if other.points and not _coincide(line, other, y_scale)]
@@ -314,7 +316,7 @@ def _series_labels(
         point = max(reversed(inner or line.points), key=lambda one: _distance(one, others, y_scale))
         far = max(reversed(line.points), key=lambda one: _distance(one, others, y_scale))
         if _distance(point, others, y_scale) < LABEL_DISTANCE <= _distance(far, others, y_scale):
-            point = far  # near the edge, but it cannot be mistaken there
+            point = far  # near the edge, but unmistakable there
         y, x = y_scale(point.y), x_scale(point.x)
         above = all(y <= y_scale(_height(other, point.x)) for other in others) or y + 18 > HEIGHT - BOTTOM
         falls = _height(line, point.x + 1e-9) > line.points[-1].y
@@ -329,17 +331,17 @@ def _series_labels(
 
 
 def _coincide(line: Series, other: Series, y_scale: Callable[[float], float]) -> bool:
-    """Whether the two lines lie on each other: less than three pixels apart everywhere."""
+    """Return whether the two lines coincide: less than three pixels apart everywhere."""
     return all(abs(y_scale(point.y) - y_scale(_height(other, point.x))) < 3 for point in line.points)
 
 
 def _distance(point: DataPoint, others: Sequence[Series], y_scale: Callable[[float], float]) -> float:
-    """Pixels between a point and the nearest of the other lines; 0 if there are none."""
+    """Return the pixels between a point and the nearest of the other lines; 0 if there are none."""
     return min((abs(y_scale(point.y) - y_scale(_height(other, point.x))) for other in others), default=0.0)
 
 
 def _height(line: Series, x: float) -> float:
-    """The value of a line at `x`, interpolated between the points beside it."""
+    """Return the value of a line at `x`, interpolated between the neighbouring points."""
     points = sorted(line.points, key=lambda point: point.x)
     after = next((number for number, point in enumerate(points) if point.x >= x), len(points) - 1)
     left, right = points[max(0, after - 1)], points[after]
@@ -352,7 +354,7 @@ def _height(line: Series, x: float) -> float:
 
 
 def scale_ticks(low: float, high: float, most: int = TICKS) -> list[float]:
-    """Round numbers in even steps of 1, 2, 2.5 or 5 times a power of ten, from `low` or below to `high` or above."""
+    """Return round numbers in even steps of 1, 2, 2.5 or 5 times a power of ten, covering `low` to `high`."""
     if high <= low:
         high = low + 1
     raw = (high - low) / most
@@ -365,18 +367,18 @@ def scale_ticks(low: float, high: float, most: int = TICKS) -> list[float]:
 
 
 def _scale(low: float, high: float, first: float, last: float) -> Callable[[float], float]:
-    """Maps values from `low` to `high` to positions from `first` to `last`."""
+    """Return a function that maps values from `low` to `high` to positions from `first` to `last`."""
     span = high - low or 1.0
     return lambda value: first + (value - low) / span * (last - first)
 
 
 def _y_scale(ticks: Sequence[float]) -> Callable[[float], float]:
-    """Maps values of the vertical axis to pixels from the top."""
+    """Return a function that maps values of the vertical axis to pixels from the top."""
     return _scale(ticks[0], ticks[-1], HEIGHT - BOTTOM, TOP)
 
 
 def _svg(shape: LiteralString, **values: object) -> Markup:
-    """The shape with these values in it. Text is escaped, and control characters are removed from it."""
+    """Return the shape with these values filled in. Text is escaped, and its control characters are removed."""
     safe = {
         name: sanitize(value) if isinstance(value, str) and not isinstance(value, Markup) else value
         for name, value in values.items()
@@ -385,7 +387,7 @@ def _svg(shape: LiteralString, **values: object) -> Markup:
 
 
 def _text(x: float, y: float, text: str, anchor: str, look: str = "") -> Markup:
-    """Text at a place: percent across, pixels down. `look`: CSS classes."""
+    """Return text at a position: percent across, pixels down. look: CSS classes."""
     classes = _svg(' class="{look}"', look=look) if look else ""
     shape = '<text x="{x:.2f}%" y="{y:.1f}" text-anchor="{anchor}"{classes}>{text}</text>'
     return _svg(shape, x=x, y=y, anchor=anchor, classes=classes, text=text)
@@ -394,7 +396,7 @@ def _text(x: float, y: float, text: str, anchor: str, look: str = "") -> Markup:
 def _grid(
     ticks: Sequence[float], y_scale: Callable[[float], float], label: str, write: Callable[[float], str]
 ) -> Markup:
-    """Horizontal lines at the ticks of the vertical axis, with their values at the left and its label above."""
+    """Return horizontal lines at the ticks of the vertical axis, with their values on the left and its label above."""
     parts = []
     for tick in ticks:
         y = y_scale(tick)
@@ -419,7 +421,7 @@ _AXES = _svg(
 
 
 def _chart(title: str, description: str, x_label: str, parts: Sequence[Markup]) -> Markup:
-    """Put the parts into one SVG image, with the title and the description that a screen reader announces."""
+    """Combine the parts into one SVG image, with the title and the description that a screen reader announces."""
     return _svg(
         '<svg class="plot" height="{height}" role="img" aria-labelledby="{id} {id}-d">'
         '<title id="{id}">{title}</title><desc id="{id}-d">{description}</desc>{parts}</svg>',
@@ -432,7 +434,7 @@ def _chart(title: str, description: str, x_label: str, parts: Sequence[Markup]) 
 
 
 def _number(value: float) -> str:
-    """A number of an axis in a few characters: `1,234`, `12.3k`, `4.5M`."""
+    """Return a number of an axis in a few characters: `1,234`, `12.3k`, `4.5M`."""
     if abs(value) >= 10_000:
         size, letter = (1e6, "M") if abs(value) >= 1e6 else (1e3, "k")
         return f"{value / size:.3g}{letter}"

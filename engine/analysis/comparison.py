@@ -1,10 +1,10 @@
 """Comparison of groups of runs with a baseline, fit of the recommended limits, and the advice that follows.
 
-Groups are compared as they are: if they had different tasks or models, that is part of the difference. Only a backtest
+Groups are compared unadjusted: if they had different tasks or models, that is part of the difference. Only a backtest
 (`endstop backtest`) applies two policies to the same sessions.
 
-Advice is given from `MIN_RUNS` runs and a share of `NOTABLE_SHARE` on. It is firm with `FEW_RUNS` runs or more if the
-whole confidence interval lies above `FIRM_SHARE`; otherwise it is called a hint.
+Advice needs at least `MIN_RUNS` runs and a share of `NOTABLE_SHARE`. It is firm with `FEW_RUNS` runs or more if the
+whole confidence interval is above `FIRM_SHARE`; otherwise it is called a hint.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .statistics import Interval, RunningDistribution, Z
 FEW_RUNS = 30
 """With fewer runs than this in a group, confidence intervals are rough."""
 MIN_RUNS = 3
-"""Fewer runs than this give no advice."""
+"""Minimum number of runs for which advice is given."""
 NOTABLE_SHARE = 0.10
 FIRM_SHARE = 0.05
 NOTABLE_LIMIT_SHARE = 0.30
-"""If this share of the evaluated runs over a limit was good, the limit is too low."""
+"""Share of good runs among the evaluated runs over a limit from which the limit is too low."""
 COVERED_SHARE = 0.9
-"""A limit fits if this share of the runs is done within it."""
+"""Share of the runs that must be done within a limit for it to fit."""
 
 
-# ---- groups beside a baseline
+# ---- comparison of groups with a baseline
 
 
 STEPS_AFTER: dict[Anchor, str] = {
@@ -115,7 +115,7 @@ def _differences(base: RunAggregator, group: RunAggregator) -> tuple[MetricDiffe
 def _mean_difference(
     name: str, unit: Unit, base: RunningDistribution, other: RunningDistribution, factor: float = 1.0
 ) -> MetricDifference | None:
-    """Difference of means: Welch 1947, by the normal approximation. None for fewer than two runs on either side."""
+    """Return the difference of means: Welch 1947, normal approximation. None for fewer than two runs on a side."""
     if base.runs < 2 or other.runs < 2:
         return None
     then, now = base.total / base.runs * factor, other.total / other.runs * factor
@@ -130,7 +130,7 @@ def _mean_difference(
 
 
 def _share_difference(name: str, base: Proportion, other: Proportion) -> MetricDifference | None:
-    """Difference of shares: Newcombe 1998, method 10, from the two Wilson intervals."""
+    """Return the difference of shares: Newcombe 1998, method 10, from the two Wilson intervals."""
     then, now = base.share, other.share
     if then is None or now is None:
         return None
@@ -148,8 +148,8 @@ def _share_difference(name: str, base: Proportion, other: Proportion) -> MetricD
 class LimitFit(Struct, frozen=True, kw_only=True):
     """How many runs would have been done within the limits recommended for one kind of task.
 
-    Counted are runs that were done and are not known to be bad. Runs cut off by a step limit count as not done within
-    either limit, since how many steps they needed is unknown.
+    Only runs that were done and are not known to be bad are counted. Runs cut off by a step limit count as not done
+    within either limit, because the number of steps they needed is unknown.
     """
 
     kind: str
@@ -161,13 +161,13 @@ class LimitFit(Struct, frozen=True, kw_only=True):
 
 
 class Recommendation(Struct, frozen=True, kw_only=True):
-    """Which of the recommended limits fit a group of runs."""
+    """The recommended limits that fit a group of runs."""
 
     fits: tuple[LimitFit, ...]
     p90: int | None
-    """Nine of ten runs were done within this many steps; None if more than one in ten was cut off."""
+    """Number of steps within which nine of ten runs were done; None if more than one in ten was cut off."""
     best: str | None
-    """The first kind of task whose soft limit fits; None if none does, or there are no runs."""
+    """The first kind of task whose soft limit fits; None if none does or no runs were counted."""
 
 
 def recommend(group: RunAggregator) -> Recommendation:
@@ -213,14 +213,14 @@ class Advice(Struct, frozen=True, kw_only=True):
     because: str
     """The metrics behind it, in words."""
     runs: int
-    """How many runs it is based on."""
+    """Number of runs it is based on."""
     share: Interval | None = None
     firm: bool = True
     """False if there are too few runs to be sure."""
 
 
 def advise(figures: RunMetrics, recommendation: Recommendation) -> tuple[Advice, ...]:
-    """The advice that follows from these metrics, the most urgent first."""
+    """Return the advice that follows from these metrics, the most urgent first."""
     return (
         *_false_positives(figures),
         *_false_negatives(figures),
@@ -338,5 +338,5 @@ def _advice(about: AdviceTopic, says: str, what: str, share: Proportion, rest: s
 
 
 def _percent(share: float) -> str:
-    """A share (0 to 1) in whole percent, such as `12 %`; halves are rounded up."""
+    """Return a share (0 to 1) in whole percent, such as `12 %`; halves are rounded up."""
     return f"{floor(100 * share + 0.5)} %"

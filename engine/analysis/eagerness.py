@@ -1,11 +1,11 @@
-"""How eager a policy is: its thresholds from cautious to eager, and the path through them that harms least.
+"""Eagerness of a policy: its thresholds from cautious to eager, and the path through them that harms least.
 
 `AXES` is the table: for each guard, levels of its settings, the first of them off or out of reach. A combination of
 levels stops a run where the first of its guards does, so that runs need to be simulated only with one guard moved at a
-time (`single_levels`). The path starts with all guards at their first level. Its second rung brings those that make
-next to no difference here to the policy's own settings: a net for what these records do not hold. Each further rung
-moves one guard to a more eager level, always that one which harms fewest for what it saves. No rung stops a run later
-than the one before it.
+time (`single_levels`). The path starts with all guards at their first level. Its second rung sets those guards that
+make almost no difference here to the policy's own settings, as a net for what these records do not contain. Each
+further rung moves one guard to a more eager level, always the one that harms fewest for what it saves. No rung stops a
+run later than the rung before it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..decision import Policy
 from ..decision.policy_files import with_setting
 
 MAX_RUNGS = 24
-"""Rungs of a path at most."""
+"""Maximum number of rungs of a path."""
 LEAST_GAIN = 0.002
-"""Share of all steps that a rung must save beyond the one before it."""
+"""Minimum share of all steps that a rung must save beyond the one before it."""
 MARGIN = 2
-"""Levels beyond that of a net that must harm nobody either."""
+"""Number of levels beyond that of a net that must also harm nobody."""
 
 Levels = tuple[int, ...]
 """The level of each axis."""
@@ -36,7 +36,7 @@ class Axis(Struct, frozen=True):
     guard: str
     """The guard that these settings move; a policy without it is not moved."""
     levels: tuple[Mapping[str, Any], ...]
-    """Settings by their name in a policy file. The first are off, or so high that hardly a run reaches them."""
+    """Settings by their name in a policy file. The first are off, or so high that hardly any run reaches them."""
 
 
 def _values(guard: str, setting: str, *values: Any) -> Axis:
@@ -49,16 +49,17 @@ AXES: tuple[Axis, ...] = (
     _values("stagnation", "stagnation.stop_at", "off", 40, 30, 24, 20, 17, 15, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4),
     _values("stagnation", "stagnation.same_results", "off", 200, 100, 80, 60, 40, 30, 20, 15, 10, 6),
 )
-"""Extend it by an axis for each guard with a threshold. More levels make a finer path, and cost a simulation each."""
+"""Axes along which policies are moved. Add one for each guard with a threshold. More levels make a finer path and cost
+one simulation each."""
 
 
 def axes_of(policy: Policy) -> tuple[Axis, ...]:
-    """The axes that this policy can be moved along: those of its guards."""
+    """Return the axes along which this policy can be moved: those of its guards."""
     return tuple(axis for axis in AXES if axis.guard in policy.guards)
 
 
 def policy_at(base: Policy, axes: Sequence[Axis], levels: Levels) -> Policy:
-    """The base with each axis at its level. Soft limits that the new limits would contradict are dropped."""
+    """Return the base with each axis at its level. Soft limits that the new limits would contradict are dropped."""
     policy = base
     for name, value in settings_at(axes, levels).items():
         if name == "limits.steps":
@@ -68,12 +69,12 @@ def policy_at(base: Policy, axes: Sequence[Axis], levels: Levels) -> Policy:
 
 
 def settings_at(axes: Sequence[Axis], levels: Levels) -> dict[str, Any]:
-    """The settings of these levels, by name."""
+    """Return the settings of these levels, by name."""
     return {name: value for axis, level in zip(axes, levels, strict=True) for name, value in axis.levels[level].items()}
 
 
 def single_levels(axes: Sequence[Axis]) -> list[Levels]:
-    """All axes at their first level; then each axis alone at each other level."""
+    """Return all axes at their first level, then each axis alone at each other level."""
     first = (0,) * len(axes)
     return [first, *(_moved(first, number, level) for number, axis in enumerate(axes) for level in _others(axis))]
 
@@ -87,14 +88,14 @@ def _moved(levels: Levels, axis: int, level: int) -> Levels:
 
 
 def own_levels(policy: Policy, axes: Sequence[Axis]) -> Levels:
-    """The most eager level of each axis that is no more eager than the policy itself; 0 if there is none."""
+    """Return the most eager level of each axis that is not more eager than the policy itself; 0 if there is none."""
     return tuple(
         max((level for level in _others(axis) if _has(policy, axis.levels[level])), default=0) for axis in axes
     )
 
 
 def _has(policy: Policy, settings: Mapping[str, Any]) -> bool:
-    """Whether a policy has these settings; a limit of steps that is extended counts with all its grants."""
+    """Return whether a policy has these settings; an extended limit of steps counts with all its grants."""
     alone = (
         replace(policy, limits=policy.limits.with_steps(int(policy.limits.most_steps)))
         if policy.limits.steps
@@ -107,25 +108,25 @@ def _has(policy: Policy, settings: Mapping[str, Any]) -> bool:
 
 
 class Course(Struct, frozen=True, gc=False):
-    """One run: where its work ended, and after which step each policy stops it."""
+    """Course of a run: where its work ended, and after which step each policy stops it."""
 
     end: int
-    """Recorded steps; a policy that does not stop the run earlier has this at `stops`."""
+    """Number of recorded steps; a policy that does not stop the run earlier has this value in `stops`."""
     needed: int
-    """The run is harmed if it is stopped before this step."""
+    """Step before which a stop harms the run."""
     stops: tuple[int, ...]
     """For each simulated policy, the step after which it stops."""
 
 
 class Case(NamedTuple):
-    """The good runs, and all runs, of what is drawn together, such as a task."""
+    """The good runs, and all runs, of a unit that is drawn together, such as a task."""
 
     good: Sequence[Course]
     all: Sequence[Course]
 
 
 def eagerness_path(cases: Sequence[Case], axes: Sequence[Axis], own: Levels) -> list[Levels]:
-    """The rungs from cautious to eager, by runs that were simulated at `single_levels`. own: from `own_levels`."""
+    """Return the rungs from cautious to eager, by runs simulated at `single_levels`. own: from `own_levels`."""
     search = _Search(cases, axes)
     path = [search.levels]
     for net in search.moves_without_effect(own):
@@ -142,9 +143,9 @@ class _Move(NamedTuple):
     axis: int
     level: int
     harm: int
-    """Cases harmed beyond those that are harmed already."""
+    """Number of cases harmed beyond those that are harmed already."""
     gain: int
-    """Steps saved beyond those that are saved already."""
+    """Number of steps saved beyond those that are saved already."""
 
     @property
     def cost(self) -> tuple[float, int]:
@@ -153,7 +154,7 @@ class _Move(NamedTuple):
 
 
 class _Search:
-    """The rung that was reached, with where each run stops at it."""
+    """The rung that was reached, and where each run stops at it."""
 
     def __init__(self, cases: Sequence[Case], axes: Sequence[Axis]) -> None:
         self.levels: Levels = (0,) * len(axes)
@@ -166,7 +167,7 @@ class _Search:
         self._harmed = self._count_harmed(self.levels)
 
     def best_move(self) -> _Move | None:
-        """The move with the least cost; None if none saves enough."""
+        """Return the move with the least cost; None if none saves enough."""
         moves = [move for number in range(len(self._axes)) if (move := self._next_on(number)) is not None]
         return min(moves, key=lambda move: move.cost, default=None)
 
@@ -178,9 +179,9 @@ class _Search:
         self.levels = _moved(self.levels, move.axis, move.level)
 
     def moves_without_effect(self, own: Levels) -> Iterator[_Move]:
-        """On each axis, the move nearest to the policy's own level that saves next to nothing and harms nobody.
+        """Yield, for each axis, the move nearest to the policy's own level that saves almost nothing and harms nobody.
 
-        It may harm nobody `MARGIN` levels further on either: it saves nothing that would be worth a risk.
+        It may not harm anybody `MARGIN` levels further on either, because it saves nothing that would justify a risk.
         """
         for axis, most in enumerate(own):
             last = len(self._axes[axis].levels) - 1
@@ -191,7 +192,7 @@ class _Search:
                     break
 
     def _next_on(self, axis: int) -> _Move | None:
-        """The smallest move on an axis that saves enough."""
+        """Return the smallest move on an axis that saves enough."""
         for level in range(self.levels[axis] + 1, len(self._axes[axis].levels)):
             move = self._move(axis, level)
             if move.gain >= self._least:
@@ -218,7 +219,7 @@ class _Search:
 
 
 def _harmed_by(column: int, cases: Sequence[Case]) -> int:
-    """The cases that the policy of this column harms: a bit for each."""
+    """Return the cases that the policy of this column harms, one bit for each."""
     harmed = 0
     for number, case in enumerate(cases):
         if any(course.stops[column] < course.needed for course in case.good):

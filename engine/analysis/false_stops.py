@@ -1,7 +1,7 @@
 """False stops: good sessions that a policy would have ended before their work was done, and what it saves in bad ones.
 
-Counted apart by the verdict on the session, which comes from its record or from a label. All of it supposes that the
-model goes on as recorded, whatever the policy says to it (`Finding.stops`).
+They are counted by the verdict on the session, which comes from its record or from a label. All of it assumes that the
+model continues as recorded, whatever the policy says to it (`Finding.stops`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ class StoppedSessions(Struct, frozen=True, kw_only=True):
 
     sessions: int
     stopped: int
-    """Sessions that would have ended a step or more before they did."""
+    """Number of sessions that would have ended a step or more before they did."""
     premature: int
-    """Of these, those that would have ended before their work was done (`Finding.premature`). If they were good, these
+    """Number of these that would have ended before their work was done (`Finding.premature`). If they were good, these
     are the false stops."""
     premature_share: Interval | None
     """`premature` as a share of `sessions`, with its exact interval; None without sessions."""
     saved_steps: int
     saved_steps_share: Interval | None
-    """`saved_steps` as a share of all steps of these sessions. None for fewer than two sessions, and for no steps."""
+    """`saved_steps` as a share of all steps of these sessions. None for fewer than two sessions, or without steps."""
 
 
 class StoppedSessionsAggregator:
@@ -36,13 +36,13 @@ class StoppedSessionsAggregator:
         self._steps = RatioEstimator()
 
     def add(self, steps: int, saved: int, premature: bool) -> None:
-        """Add a session. steps: those it made. saved: those that it would not have made."""
+        """Add a session. steps: the steps it made. saved: those that it would not have made."""
         self._stopped += saved > 0
         self._premature += premature
         self._steps.add(saved, steps)
 
     def total(self) -> StoppedSessions:
-        """The sessions so far."""
+        """Return the results of the sessions so far."""
         saved = self._steps
         return StoppedSessions(
             sessions=saved.n,

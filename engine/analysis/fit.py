@@ -1,11 +1,12 @@
 """Fit: thresholds of a policy, chosen on recorded sessions with a guarantee about good runs that are stopped too early.
 
 Every record is simulated under the policies of `eagerness.py`. The tasks are split in two (`guarantee.py`): one part
-finds the path from cautious to eager, and the other tests its rungs. What is drawn independently is the task, since
-several runs of one task are much alike: sessions with the same first prompt are one task. A task counts as harmed if
-any of its good runs is, so that the guarantee holds for the share of good runs, too, each task weighing the same.
+finds the path from cautious to eager, and the other tests its rungs. The unit that is drawn independently is the task,
+because several runs of one task are much alike: sessions with the same first prompt are one task. A task counts as
+harmed if any of its good runs is, so that the guarantee also holds for the share of good runs, if each task has the
+same weight.
 
-Stops are found along the recorded course. What the model would have done otherwise after a nudge is in no record.
+Stops are found along the recorded course. No record shows what the model would have done differently after a nudge.
 """
 
 from __future__ import annotations
@@ -48,19 +49,19 @@ from .statistics import Interval, RatioEstimator
 from .step_mix import add_counts, shares_of
 
 INDEX_VERSION = 3
-"""Increased whenever the result for the same record changes, so that cached results are computed again."""
+"""Incremented whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
-"""Good runs that a rung stops too early, of which so many are named."""
+"""Maximum number of good runs that are named as examples of those that a rung stops too early."""
 
 
 # ---- what a record says
 
 
 class RunCourse(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One run: its anchors, and where each policy stops it."""
+    """Course of a run: its anchors, and where each policy stops it."""
 
     start: int = 0
-    """Steps that belong to another run."""
+    """Number of steps that belong to another run."""
     end: int
     said: int | None = None
     changed: int | None = None
@@ -72,20 +73,20 @@ class RunCourse(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """Whether the policies cannot start with the tools that were offered."""
 
     def needed(self, options: FitOptions) -> int:
-        """The run is harmed if it is stopped before this step."""
+        """Return the step before which a stop harms the run."""
         anchor = {"end": self.end, "said": self.said, "changed": self.changed}[options.anchor]
         return self.end - TOLERANCE["end"] if anchor is None else anchor - options.steps_lost
 
 
 class SessionCourse(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One session, under each of some policies."""
+    """Course of a session under each of several policies."""
 
     names: RunNames
     prompt: str = ""
     """A digest of the first prompt; empty without one."""
     runs: tuple[RunCourse, ...]
     steps: dict[str, int] = {}
-    """Steps by what they brought."""
+    """Number of steps by what they brought."""
     damaged: int = 0
     lost: int = 0
 
@@ -94,20 +95,23 @@ _decode = msgspec.msgpack.Decoder(SessionCourse).decode
 
 
 def fit_index(policies: Sequence[Policy], place: str | None = None) -> Index:
-    """The index that caches what these policies do with each record."""
+    """Return the index that caches what these policies do with each record."""
     plain = msgspec.json.encode(policies)
     return Index(f"fit {sha256(plain).hexdigest()[:16]}", f"{__version__}.{INDEX_VERSION}", place)
 
 
 def simulate_record(policies: Sequence[Policy], path: Path) -> bytes:
-    """A record under each policy: a `SessionCourse` as MessagePack. Raises WrongUse if the file is not a record."""
+    """Simulate a record under each policy and return a `SessionCourse` as MessagePack.
+
+    Raises WrongUse if the file is not a record.
+    """
     events = scan(path)
     course = simulate_session(events, policies)
     return msgspec.msgpack.encode(replace(course, damaged=events.damaged_lines, lost=events.lost))
 
 
 def simulate_session(events: Iterable[Event], policies: Sequence[Policy]) -> SessionCourse:
-    """The runs of a session under each policy. Raises WrongUse if nothing in it was run."""
+    """Simulate the runs of a session under each policy. Raises WrongUse if it has only copied runs, or none."""
     prompts: list[str] = []
     results = [run for run in backtest(_noting_prompts(events, prompts), policies) if not run.digest.is_copy]
     if not results:
@@ -158,7 +162,7 @@ class LabelledSession(Struct, frozen=True):
 
 
 class TaskSessions(Struct, frozen=True):
-    """A unit that is drawn independently of the others: the sessions of one task, or one session."""
+    """A unit that is drawn independently: the sessions of one task, or one session."""
 
     id: str
     sessions: Sequence[LabelledSession]
@@ -169,7 +173,7 @@ class TaskSessions(Struct, frozen=True):
         return any(session.good for session in self.sessions)
 
     def case(self, options: FitOptions) -> Case:
-        """Return the runs of this unit, for the search of a path."""
+        """Return the runs of this unit, for the search for a path."""
         good = [_course(run, options) for session in self.sessions if session.good for run in session.course.runs]
         return Case(good, [_course(run, options) for session in self.sessions for run in session.course.runs])
 
@@ -179,7 +183,7 @@ def _course(run: RunCourse, options: FitOptions) -> Course:
 
 
 def tasks_of(sessions: Iterable[LabelledSession], unit: UnitKind) -> list[TaskSessions]:
-    """The sessions by task: by their first prompt, or by their id where they have none."""
+    """Return the sessions by task: by their first prompt, or by their id if they have none."""
     tasks: dict[str, list[LabelledSession]] = {}
     for session in sessions:
         names = session.course.names
@@ -192,14 +196,14 @@ def tasks_of(sessions: Iterable[LabelledSession], unit: UnitKind) -> list[TaskSe
 
 
 class Fit(Struct, frozen=True):
-    """The report, and the certified policy; None if there is none."""
+    """The report, and the certified policy if there is one."""
 
     report: FitReport
     policy: Policy | None
 
 
 Simulate = Callable[[Sequence[Policy]], Iterator[tuple[Path, "SessionCourse | FileFailure"]]]
-"""All records under some policies, in the same order each time."""
+"""Yields all records under the given policies, in the same order each time."""
 
 OpenIndex = Callable[[Sequence[Policy]], AbstractContextManager[Index | None]]
 
@@ -217,8 +221,8 @@ def fit_records(
 ) -> Fit:
     """Choose the thresholds of `base` on these records.
 
-    labels: which sessions are good; without them, or for a session that they do not name, its record says so.
-    date: of the fit, such as 2026-11-22. open_index: the index that caches what some policies do (`fit_index`).
+    labels: which sessions are good; without them, or for a session that they do not name, its record says so. date: of
+    the fit, such as 2026-11-22. open_index: returns the index that caches what some policies do (`fit_index`).
 
     Raises WrongUse if no session is good, or if there is nothing to split.
     """
@@ -243,7 +247,7 @@ def fit_courses(
 
 
 class _Fitting:
-    """One fit: the sessions that were read, and what the report is made of."""
+    """A fit in progress: the sessions that were read, and the data of the report."""
 
     def __init__(self, simulate: Simulate, base: Policy, options: FitOptions, labels: Labels | None) -> None:
         self._simulate, self._base, self._options, self._labels = simulate, base, options, labels
@@ -258,7 +262,7 @@ class _Fitting:
         """The sessions under the policies of the path, by record."""
 
     def fit(self, date: str) -> Fit:
-        """Read, choose, test."""
+        """Read the sessions, choose a path and test it."""
         sessions = self._read()
         tasks = tasks_of(sessions, self._options.unit)
         self._check(sessions, tasks)
@@ -279,7 +283,7 @@ class _Fitting:
     # ---- reading
 
     def _read(self) -> list[LabelledSession]:
-        """Every session once, simulated with one guard moved at a time."""
+        """Return every session once, simulated with one guard moved at a time."""
         policies = [policy_at(self._base, self._axes, levels) for levels in single_levels(self._axes)]
         sessions: list[LabelledSession] = []
         known: set[str] = set()
@@ -344,7 +348,7 @@ class _Fitting:
         return eagerness_path(cases, self._axes, own_levels(self._base, self._axes))
 
     def _count_harmed(self, path: Sequence[Levels], testing: Sequence[TaskSessions]) -> list[int]:
-        """How many tasks each rung harms, each rung simulated as it is."""
+        """Return the number of tasks that each rung harms, simulating each rung as a whole."""
         policies = [policy_at(self._base, self._axes, levels) for levels in path]
         for record, course in self._simulate(policies):
             if not isinstance(course, FileFailure):
@@ -358,7 +362,7 @@ class _Fitting:
         return sum(any(self._stopped_early(task, rung)) for task in tasks)
 
     def _stopped_early(self, task: TaskSessions, rung: int) -> Iterator[tuple[LabelledSession, RunCourse]]:
-        """The good sessions that a rung stops too early, with the run."""
+        """Yield the good sessions that a rung stops too early, with the run."""
         for session in task.sessions:
             if not session.good:
                 continue
@@ -425,7 +429,7 @@ class _Fitting:
 
 
 def _digest_of(sessions: Sequence[LabelledSession]) -> str:
-    """Which data these were: a digest of the run ids with their labels, whatever their order."""
+    """Return the identity of the data: a digest of the run ids with their labels, in any order."""
     lines = sorted(f"{session.course.names.run_id} {session.good}" for session in sessions if session.good is not None)
     return sha256("\n".join(lines).encode()).hexdigest()[:16]
 

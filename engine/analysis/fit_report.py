@@ -24,28 +24,28 @@ ANCHORS: dict[Anchor, str] = {
     "changed": "the step in which a good run last changed the work",
 }
 TOLERANCE: dict[Anchor, int] = {"end": 1, "said": 0, "changed": 0}
-"""Steps before the anchor that may be lost, unless the user says otherwise."""
+"""Number of steps before the anchor that may be lost, unless the user sets another."""
 UnitKind = Literal["task", "run"]
 LEAST_CHOOSING, MOST_CHOOSING = 0.1, 0.25
-"""Bounds of the share of units that chooses, unless the user says otherwise."""
+"""Smallest and largest share of units used to choose, unless the user sets another."""
 
 
 class FitOptions(Struct, frozen=True, kw_only=True):
     """The options of a fit. Raises WrongUse for values that no data could show."""
 
     bound: float = 0.01
-    """The share of units with a false stop that the policy shall stay below."""
+    """The bound on the share of units with a false stop."""
     confidence: float = 0.95
     anchor: Anchor = "end"
     tolerance: int | None = None
     """A good run is stopped too early if it loses more steps than this before its anchor; None: by `TOLERANCE`."""
     unit: UnitKind = "task"
-    """The unit that is drawn independently. `run`: every session for itself, even those of the same task."""
+    """The unit that is drawn independently. `run`: every session by itself, even if several are of the same task."""
     choosing_share: float | None = None
-    """The share of the units that finds the path; the rest tests it. None: a quarter, or less if the rest would be too
-    few to show the bound otherwise, but no less than a tenth."""
+    """The share of the units that finds the path; the rest tests it. None: a quarter, or less (at least a tenth) if the
+    rest would otherwise be too few to show the bound."""
     seed: int = 0
-    """Another seed splits otherwise."""
+    """Seed of the split."""
 
     def __post_init__(self) -> None:
         check_bound(self.bound, self.confidence)
@@ -55,7 +55,7 @@ class FitOptions(Struct, frozen=True, kw_only=True):
             raise WrongUse(f"the tolerance is {self.tolerance} steps: use 0 or more")
 
     def share_for(self, units: int) -> float:
-        """The share that chooses, of so many units that can be harmed. It depends on nothing but their number."""
+        """Return the share used to choose, given the number of units that can be harmed. Nothing else affects it."""
         if self.choosing_share is not None:
             return self.choosing_share
         spare = 1 - units_needed(self.bound, self.confidence) / units
@@ -63,7 +63,7 @@ class FitOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def steps_lost(self) -> int:
-        """Steps before the anchor that may be lost."""
+        """Number of steps before the anchor that may be lost."""
         return TOLERANCE[self.anchor] if self.tolerance is None else self.tolerance
 
 
@@ -71,7 +71,7 @@ class FitOptions(Struct, frozen=True, kw_only=True):
 
 
 class Counts(Struct, frozen=True, kw_only=True):
-    """How much data one part has."""
+    """Amount of data in one part."""
 
     units: int
     """Tasks (or runs) with a good run."""
@@ -83,28 +83,28 @@ class Counts(Struct, frozen=True, kw_only=True):
 
 
 class Rung(Struct, frozen=True, kw_only=True):
-    """One policy of the path, on the part that tests."""
+    """A policy of the path, tested on the second part."""
 
     settings: dict[str, Any]
     """The values of the settings that the path moves, by name; `off` for None."""
     changed: str
-    """The setting that tells it from the rung before, such as `repetition.stop_at = 5`."""
+    """The setting that differs from the rung before, such as `repetition.stop_at = 5`."""
     saved: Interval | None
-    """Share of all steps after its stops, supposing that the model goes on as recorded, with a 95 % interval."""
+    """Share of all steps after its stops, assuming that the model continues as recorded, with a 95 % interval."""
     saved_good: Interval | None
     saved_bad: Interval | None
     harmed: int
-    """Units with a good run that it stops too early."""
+    """Number of units with a good run that it stops too early."""
     harmed_share: Interval | None
     """`harmed` as a share of the units with a good run, with its exact two-sided interval at the confidence."""
     harmed_choosing: int
-    """Units with a good run that it stops too early, in the part of the data that chose."""
+    """Number of units with a good run that it stops too early, in the part of the data used to choose."""
     trial: Trial | None = None
     """The test of this rung; None if an earlier rung failed its test."""
     early_by: dict[str, int] = {}
-    """Good runs that it stops too early, by the rule or guard that does it."""
+    """Number of good runs that it stops too early, by the rule or guard that does it."""
     examples: tuple[str, ...] = ()
-    """Some of them: the record, the step, the rule."""
+    """Some of these runs: the record, the step, the rule."""
 
 
 class FitReport(Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class FitReport(Struct, frozen=True, kw_only=True):
     sessions: int
     runs: int
     ids: str
-    """A digest of the ids of all labelled sessions and of their labels."""
+    """Digest of the ids of all labelled sessions and of their labels."""
     steps: dict[str, float]
     """The share of each kind of step in all sessions (`StepKind`)."""
     labels: LabelStatistics | None
@@ -130,18 +130,18 @@ class FitReport(Struct, frozen=True, kw_only=True):
     upper_bound: float | None = None
     """Exact upper bound of its share of false stops, at the confidence."""
     copies: int = 0
-    """Records left out because another record holds the same run."""
+    """Number of records left out because another record holds the same run."""
     bad: tuple[BadRecord, ...] = ()
     damaged: tuple[BadRecord, ...] = ()
 
     @property
     def chosen(self) -> Rung | None:
-        """The certified rung."""
+        """The certified rung; None if there is none."""
         return None if self.certified is None else self.rungs[self.certified]
 
     @property
     def counted(self) -> UnitKind:
-        """The unit that is counted: tasks, or runs, also where every task has one good run."""
+        """The unit that is counted: tasks, or runs, also if every task has one good run."""
         parts = (self.choosing, self.testing)
         alone = sum(part.good for part in parts) == sum(part.units for part in parts)
         return "run" if alone else self.options.unit
@@ -168,7 +168,7 @@ def _promise(report: FitReport, rung: Rung) -> str:
 
 
 def can_show(report: FitReport) -> bool:
-    """Whether the part that tests is large enough to show the bound, if nothing in it is harmed."""
+    """Return whether the part that tests is large enough to show the bound, if nothing in it is harmed."""
     return most_harmed(report.testing.units, report.options.bound, report.options.confidence) is not None
 
 
@@ -195,12 +195,12 @@ def _refusal(report: FitReport) -> str:
 
 
 def _in_all(needed: int) -> int:
-    """How many units it takes if the smallest share of them chooses."""
+    """Return the number of units that is needed if the smallest share of them chooses."""
     return round(needed / (1 - LEAST_CHOOSING) + 0.5)
 
 
 def conditions(report: FitReport) -> Iterator[str]:
-    """Return a sentence for each thing that the guarantee supposes or does not promise."""
+    """Yield a sentence for each thing that the guarantee assumes or does not promise."""
     options = report.options
     lost = f"{options.steps_lost + 1} steps or more" if options.steps_lost else "a step or more"
     yield f"Too early means: {lost} before {ANCHORS[options.anchor]}."
@@ -226,12 +226,12 @@ def conditions(report: FitReport) -> Iterator[str]:
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
-    """The settings of a rung in a line, as in a policy file."""
+    """Return the settings of a rung in one line, as in a policy file."""
     return ", ".join(f"{name} = {msgspec.json.encode(value).decode()}" for name, value in settings.items())
 
 
 def data_text(report: FitReport) -> str:
-    """The data in a line: sessions, labels, and how they were split."""
+    """Return the data in one line: sessions, labels, and how they were split."""
     both = report.choosing, report.testing
     good, bad, unlabelled = (sum(getattr(part, name) for part in both) for name in ("good", "bad", "unlabelled"))
     units, many = sum(part.units for part in both), UNITS[report.counted][1]
@@ -245,7 +245,7 @@ def data_text(report: FitReport) -> str:
 
 
 def result_text(report: FitReport, number: int) -> str:
-    """How a rung came out of the test."""
+    """Return the result of a rung's test."""
     trial = report.rungs[number].trial
     if trial is None:
         return "not tested"

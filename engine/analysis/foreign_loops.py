@@ -1,6 +1,6 @@
-"""What of a policy holds for a loop that is not ours: its length and its texts are its own affair.
+"""Parts of a policy that apply to a foreign loop, one that endstop does not run: it chooses its length and its texts.
 
-Most agents of others work longer than a run of ours may, and go on after texts by rules of their own.
+Most agents of others work longer than a run of endstop may, and continue after texts by their own rules.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ..decision.policy import POLICIES, Policy
 
 
 def without_shipped_limit(policy: Policy) -> Policy:
-    """The policy without a limit of steps, if nobody has chosen one: the number is the shipped one with its grants.
+    """Return the policy without its limit of steps, if nobody chose that limit: the shipped number with its grants.
 
-    That of `chat`, which has no grants, could be written by hand, and is known by being the very same limits.
+    The limits of `chat`, which have no grants, could also be written by hand; they are recognised by identity.
     """
     shipped, default = POLICIES.get(policy.name), Limits()
     limits = policy.limits
@@ -27,9 +27,9 @@ def without_shipped_limit(policy: Policy) -> Policy:
 
 
 def ends_without_calls(facts: Facts, decision: Decision) -> bool:
-    """Whether a rule ends the run for its latest response, which is a text or empty: other loops may go on after it.
+    """Return whether a rule ends the run for its latest response, a text or empty, after which other loops may go on.
 
-    Not if a guard does, such as the one against the same text again and again, or a rule of the user's own.
+    False if a guard ends it, such as the one against repeating the same text, or a rule of the user.
     """
     answered = facts.finish is not None and not facts.calls
     return answered and isinstance(decision, Stop) and decision.rule in ("finish_reason", "message_shape")

@@ -1,11 +1,11 @@
 """Guarantees about a share that was counted: exact binomial bounds, and a choice among candidates that keeps them.
 
 The method is "learn then test" (Angelopoulos, Bates, Candès, Jordan and Lei, arXiv 2110.01052) with fixed-sequence
-testing. The harm of a candidate is a yes or no for each unit, such as a good run that it stops too early. Units
-are independent draws from what will come later. They are split: one part puts candidates in order, from cautious to
-eager; the other part tests them in that order, each at the full level, and stops at the first that fails. The last that
-passed is certified. Whatever the truth is, a candidate whose share of harm is above the bound is certified in at most
-1 - confidence of all data sets.
+testing. The harm of a candidate is a yes or no for each unit, such as a good run that it stops too early. Units are
+independent draws from what will come later. They are split: one part puts candidates in order, from cautious to eager;
+the other part tests them in that order, each at the full level, and stops at the first that fails. The last that passed
+is certified. Whatever the true shares are, a candidate whose share of harm is above the bound is certified in at most 1
+- confidence of all data sets.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ..decision import WrongUse
 from .statistics import Interval
 
 BISECTIONS = 60
-"""Halvings of the interval from 0 to 1: more than a float between 1e-9 and 1 can tell apart."""
+"""Number of halvings of the interval from 0 to 1: more than floats between 1e-9 and 1 can distinguish."""
 
 
 # ---- the binomial distribution
 
 
 def binomial_tail(harmed: int, units: int, share: float) -> float:
-    """P(Bin(units, share) <= harmed): how likely it is that no more than `harmed` of `units` are harmed.
+    """Return P(Bin(units, share) <= harmed), the probability that at most `harmed` of `units` are harmed.
 
-    `share` is the true share, from 0 to 1. This is also the p-value of the hypothesis that the true share is `share`
-    or more.
+    `share` is the true share, from 0 to 1. This is also the p-value of the hypothesis that the true share is `share` or
+    more.
     """
     if harmed >= units or share <= 0:
         return 1.0
@@ -41,7 +41,7 @@ def binomial_tail(harmed: int, units: int, share: float) -> float:
         return max(0.0, 1.0 - binomial_tail(units - harmed - 1, units, 1.0 - share))
     odds = (1.0 - share) / share
     terms = [exp(_log_probability(harmed, units, share))]
-    for number in range(harmed, 0, -1):  # falling, since `harmed` is below the mean
+    for number in range(harmed, 0, -1):  # decreasing, because `harmed` is below the mean
         terms.append(terms[-1] * number / (units - number + 1) * odds)
         if terms[-1] < terms[0] * 1e-18:
             break
@@ -49,13 +49,13 @@ def binomial_tail(harmed: int, units: int, share: float) -> float:
 
 
 def _log_probability(harmed: int, units: int, share: float) -> float:
-    """The logarithm of P(Bin(units, share) = harmed), for a share above 0 and below 1."""
+    """Return the logarithm of P(Bin(units, share) = harmed), for a share above 0 and below 1."""
     ways = lgamma(units + 1) - lgamma(harmed + 1) - lgamma(units - harmed + 1) if harmed else 0.0
     return ways + harmed * log(share) + (units - harmed) * log1p(-share)
 
 
 def upper_bound(harmed: int, units: int, confidence: float) -> float:
-    """The exact one-sided upper bound of a share (Clopper and Pearson 1934); 1 without units.
+    """Return the exact one-sided upper bound of a share (Clopper and Pearson 1934); 1 without units.
 
     The true share is above it in at most 1 - `confidence` of all data sets.
     """
@@ -69,12 +69,12 @@ def upper_bound(harmed: int, units: int, confidence: float) -> float:
 
 
 def lower_bound(harmed: int, units: int, confidence: float) -> float:
-    """The exact one-sided lower bound of a share; 0 without units."""
+    """Return the exact one-sided lower bound of a share; 0 without units."""
     return 1.0 - upper_bound(units - harmed, units, confidence)
 
 
 def exact_interval(harmed: int, units: int, confidence: float = 0.95) -> Interval | None:
-    """A share with its exact two-sided interval (Clopper and Pearson 1934). None without units."""
+    """Return a share with its exact two-sided interval (Clopper and Pearson 1934). None without units."""
     if units == 0:
         return None
     each = (1.0 + confidence) / 2
@@ -82,15 +82,15 @@ def exact_interval(harmed: int, units: int, confidence: float = 0.95) -> Interva
 
 
 def error_level(confidence: float) -> float:
-    """How often a statement with this confidence may be wrong: 0.05 for 0.95, not 0.050000000000000044."""
+    """Return how often a statement with this confidence may be wrong: 0.05 for 0.95, not 0.050000000000000044."""
     return round(1.0 - confidence, 12)
 
 
-# ---- how much data a statement takes
+# ---- amount of data that a statement needs
 
 
 def units_needed(bound: float, confidence: float, harmed: int = 0) -> int:
-    """How many units, `harmed` of them harmed, show a share of at most `bound`."""
+    """Return the number of units, `harmed` of them harmed, that shows a share of at most `bound`."""
     level = error_level(confidence)
     if harmed == 0:
         guess = max(1, ceil(log(level) / log1p(-bound)) - 1)
@@ -105,11 +105,11 @@ def units_needed(bound: float, confidence: float, harmed: int = 0) -> int:
 
 
 def most_harmed(units: int, bound: float, confidence: float) -> int | None:
-    """How many of `units` may be harmed if a share of at most `bound` is to be shown; None if even 0 are too many."""
+    """Return how many of `units` may be harmed while showing a share of at most `bound`; None if not even 0."""
     level = error_level(confidence)
     if binomial_tail(0, units, bound) > level:
         return None
-    low, high = 0, units  # `low` is allowed, and `high` is not: its probability is 1
+    low, high = 0, units  # `low` is allowed and `high`, whose probability is 1, is not
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if binomial_tail(middle, units, bound) <= level else (low, middle)
@@ -117,7 +117,7 @@ def most_harmed(units: int, bound: float, confidence: float) -> int | None:
 
 
 def check_bound(bound: float, confidence: float) -> None:
-    """Raise WrongUse unless both are shares above 0 and below 1, and few enough units could ever show the bound."""
+    """Raise WrongUse unless both are shares above 0 and below 1, and few enough units could show the bound."""
     for name, value in (("the bound on false stops", bound), ("the confidence", confidence)):
         if not 0 < value < 1:
             raise WrongUse(f"{name} is {value:g}: use a share above 0 and below 1, such as 1% or 0.01")
@@ -133,11 +133,11 @@ class Unit(Protocol):
 
     @property
     def id(self) -> str:
-        """Decides, with the seed, in which part the unit is."""
+        """Identifier that determines, with the seed, in which part the unit is."""
 
     @property
     def exposed(self) -> bool:
-        """Whether the unit could be harmed: it has a good run. Only such units test."""
+        """Whether the unit could be harmed because it has a good run. Only such units test."""
 
 
 U = TypeVar("U", bound=Unit)
@@ -145,14 +145,14 @@ C = TypeVar("C")
 
 
 class Trial(Struct, frozen=True, kw_only=True):
-    """One candidate of the sequence, on the part that tests."""
+    """Test of one candidate of the sequence, on the part that tests."""
 
     candidate: int
-    """Its place in the sequence, from 0."""
+    """Position in the sequence, from 0."""
     harmed: int
     units: int
     p_value: float
-    """How likely it is to see no more harm than this if the true share were the bound."""
+    """Probability of seeing no more harm than this if the true share were the bound."""
     passed: bool
 
 
@@ -184,8 +184,8 @@ def learn_then_test(
 ) -> Certification[U, C]:
     """Order the candidates on one part of the units, and test them in that order on the other.
 
-    order: the candidates from cautious to eager, of these units. count_harmed: for each candidate, how many of these
-    units it harms. choosing_share: the share of the units that orders.
+    order: returns the candidates from cautious to eager, given the units. count_harmed: returns for each candidate the
+    number of these units that it harms. choosing_share: the share of the units used for ordering.
     """
     choosing, testing = split(units, choosing_share, seed)
     sequence = order(choosing)
@@ -195,9 +195,9 @@ def learn_then_test(
 
 
 def split(units: Iterable[U], choosing_share: float, seed: int) -> tuple[list[U], list[U]]:
-    """The units that choose and those that test, by a hash of each id and the seed.
+    """Return the units that choose and those that test, by a hash of each id and the seed.
 
-    Units that can be harmed are split apart from the others, so that both parts have their share of them.
+    Units that can be harmed are split separately from the others, so that both parts get their share of them.
     """
     choosing: list[U] = []
     testing: list[U] = []
@@ -215,7 +215,7 @@ def _hash(id: str, seed: int) -> bytes:
 
 
 def fixed_sequence(harmed: Iterable[int], units: int, bound: float, confidence: float) -> tuple[Trial, ...]:
-    """Test candidates in order until one fails. harmed: how many of the `units` each of them harms."""
+    """Test candidates in order until one fails. harmed: for each candidate, how many of the `units` it harms."""
     trials: list[Trial] = []
     for candidate, count in enumerate(harmed):
         p_value = binomial_tail(count, units, bound)
@@ -230,7 +230,7 @@ def fixed_sequence(harmed: Iterable[int], units: int, bound: float, confidence: 
 
 
 def percent_of(share: float) -> str:
-    """A share in percent with up to three digits that count: `11.7 %`, `1 %`, `0.25 %`."""
+    """Return a share in percent with up to three significant digits: `11.7 %`, `1 %`, `0.25 %`."""
     return f"{float(f'{100 * share:.3g}'):g} %"
 
 
@@ -239,7 +239,7 @@ UNITS = {"run": ("good run", "good runs"), "task": ("task with a good run", "tas
 
 
 def what_data_show(units: int, bound: float, confidence: float, unit: str = "run") -> str:
-    """Say what so many units can show at best, and how many would show the bound. unit: a key of `UNITS`."""
+    """Return what this number of units can show at best, and how many would show the bound. unit: a key of `UNITS`."""
     one, many = UNITS[unit]
     enough = f"{units_needed(bound, confidence):,} without a harm would show {percent_of(bound)}"
     if units == 0:

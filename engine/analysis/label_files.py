@@ -1,4 +1,4 @@
-"""Reads files in which other programs say which sessions were good, in the forms that benchmarks and people write.
+"""Readers of files in which other programs say which sessions were good, in the forms that benchmarks and people write.
 
 - SWE-bench: a report with lists of ids (`resolved`, `unresolved_ids`, ...), or an object of instances with `resolved`.
 - A JSON object of ids, each with true or false, a number, a word, or an object that has one of them and a `model`.
@@ -23,10 +23,11 @@ from ..decision import WrongUse
 from .rows import FilePath, Row, csv_rows, json_rows, read_text
 
 ID_COLUMNS = ("session_id", "session", "instance_id", "run_id", "run", "id")
-"""Names under which a row has its id, in the order in which they are tried. Without any, `task_id` and `trial` are."""
+"""Column names of a row's id, in the order in which they are tried. If none is present, `task_id` and `trial` are
+used."""
 MODEL_COLUMNS = ("model", "model_name", "model_name_or_path")
 VERDICT_COLUMNS = ("resolved", "good", "correct", "passed", "success", "verdict", "label", "reward")
-"""Names under which a row has its verdict. The first that is there counts."""
+"""Column names of a row's verdict. The first that is present counts."""
 GOOD_NUMBER = 1.0
 """A reward or another number is good from this value on."""
 _TOLERANCE = 1e-6
@@ -37,13 +38,13 @@ VERDICT_WORDS = {
     **dict.fromkeys(("unresolved", "unsolved"), False),
 }
 UNKNOWN_WORDS = frozenset({"", "unknown", "none", "null", "na", "n/a", "nan", "not_run", "not run"})
-"""Words that say that there is no verdict."""
+"""Words that mean that there is no verdict."""
 GOOD_LISTS = frozenset({"resolved", "resolved_ids"})
 BAD_LISTS = frozenset(
     {"unresolved", "unresolved_ids", "no_generation", "empty_patch_ids", "applied", "completed", "completed_ids"}
 )
-"""Lists of a SWE-bench report whose ids are bad, unless `GOOD_LISTS` has them. Others say nothing about the work: what
-was submitted, was not run, has no logs, or whose evaluation ended in an error."""
+"""Lists of a SWE-bench report whose ids are bad, unless `GOOD_LISTS` has them. Other lists say nothing about the work:
+what was submitted, was not run, has no logs, or whose evaluation ended in an error."""
 
 
 class Label(Struct, frozen=True, kw_only=True):
@@ -52,17 +53,17 @@ class Label(Struct, frozen=True, kw_only=True):
     id: str
     good: bool
     model: str = ""
-    """Empty if the file names none."""
+    """Name of the model; empty if the file names none."""
     value: bool | int | float | str = ""
-    """The verdict as it stands in the file."""
+    """The verdict as written in the file."""
     where: str
     """The file, and the line or element."""
 
 
 def read_label_file(path: FilePath) -> list[Label]:
-    """The labels of a file, each id and model once.
+    """Return the labels of a file, each id and model once.
 
-    Raises WrongUse if it is in no form that is known, contradicts itself, or holds no labels.
+    Raises WrongUse if its form is unknown, or if it contradicts itself or has no labels.
     """
     labels: dict[tuple[str, str], Label] = {}
     for label in _labels_in(path, read_text(path, "labels")):
@@ -99,7 +100,7 @@ def _labels_in(path: FilePath, text: str) -> Iterator[Label]:
 
 
 def _decode_whole(text: str) -> Any:
-    """The text as one JSON value; None if it is not one."""
+    """Return the text as one JSON value; None if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -110,7 +111,7 @@ def _decode_whole(text: str) -> Any:
 
 
 def _is_row(entry: Row) -> bool:
-    """Whether an object is a row: the label of one session."""
+    """Return whether an object is a row: the label of one session."""
     named = any(isinstance(entry.get(name), str | int) for name in (*ID_COLUMNS, "task_id"))
     return named and any(name in entry for name in VERDICT_COLUMNS)
 
@@ -132,7 +133,7 @@ def _array_labels(path: FilePath, entries: Sequence[Any]) -> Iterator[Label]:
 
 
 def _row_labels(where: str, row: Row) -> Iterator[Label]:
-    """The label of a row; none if its verdict is empty."""
+    """Yield the label of a row; none if its verdict is empty."""
     id = next((found for name in ID_COLUMNS if (found := _cell(row.get(name)))), "") or _task_id(row)
     if not id:
         raise WrongUse(f"{where}: no id: write one under {', '.join(ID_COLUMNS)}, or task_id and trial")
@@ -143,13 +144,13 @@ def _row_labels(where: str, row: Row) -> Iterator[Label]:
 
 
 def _task_id(row: Row) -> str:
-    """The id by which the import names a session of tau-bench."""
+    """Return the id that the import gives to a session of tau-bench."""
     task, trial = _cell(row.get("task_id")), _cell(row.get("trial"))
     return "" if not task else f"task-{task}.trial-{trial}" if trial else f"task-{task}"
 
 
 def _cell(value: Any) -> str:
-    """An id or a name as text; empty if there is none."""
+    """Return an id or a name as text; empty if there is none."""
     return str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
@@ -179,7 +180,7 @@ def _object_labels(path: FilePath, whole: Mapping[str, Any]) -> Iterator[Label]:
 
 
 def _report_labels(path: FilePath, report: Mapping[str, Any]) -> Iterator[Label]:
-    """The labels of a SWE-bench report. Ids that no list calls good or bad have none."""
+    """Yield the labels of a SWE-bench report. Ids that no list calls good or bad have none."""
     good: dict[str, str] = {}
     bad: dict[str, str] = {}
     for name, ids in report.items():
@@ -204,7 +205,7 @@ def _report_labels(path: FilePath, report: Mapping[str, Any]) -> Iterator[Label]
 
 
 def _label(where: str, id: str, value: Any, model: str = "") -> Iterator[Label]:
-    """The label with this verdict; none if it says that there is none."""
+    """Yield the label with this verdict; none if the verdict says that there is none."""
     id = id.strip()
     if not id:
         raise WrongUse(f"{where}: the id is empty")
@@ -214,7 +215,7 @@ def _label(where: str, id: str, value: Any, model: str = "") -> Iterator[Label]:
 
 
 def _parse_verdict(where: str, value: Any) -> bool | None:
-    """Whether a verdict is good; None if it says that there is none."""
+    """Return whether a verdict is good; None if it says that there is no verdict."""
     if value is None or isinstance(value, bool):
         return value
     word = value.strip().lower() if isinstance(value, str) else ""

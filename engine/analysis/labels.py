@@ -1,4 +1,4 @@
-"""Labels join sessions: which of them were good, as a file says that another program or a person wrote.
+"""Labels of sessions: a file in which another program or a person wrote which sessions were good.
 
 A label finds its session by an id that may be
 
@@ -6,9 +6,9 @@ A label finds its session by an id that may be
 - for an imported session, its own id or the name of the file that it came from, as far as its record keeps them;
 - the name of the record;
 
-each with or without folders in front of it and the suffix behind it. Ids that repeat over models are told apart by the
+each with or without the folders before it and the suffix after it. Ids that several models share are told apart by the
 label's `model`, or by a path such as `MODEL/ID`: it is compared with the session's model and with the folders of its
-file and record. A label under a session's id is about its last run.
+file and record. A label with a session's id applies to its last run.
 
 Nothing is guessed: WrongUse is raised for labels that contradict each other or the record, and for a label that finds
 two sessions.
@@ -31,13 +31,13 @@ from .rows import FilePath
 from .summary import RunSummary
 
 SHOWN = 5
-"""How many ids an error or a warning lists."""
+"""Maximum number of ids that an error or a warning lists."""
 SOURCE_SUFFIXES = (".json", ".jsonl", ".traj")
-"""Suffixes of files of sessions, which may stand one after another (`task_1.traj.json`)."""
+"""Suffixes of session files. Several may follow one another (`task_1.traj.json`)."""
 
 
 class RunNames(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The keys by which a label finds a run, and the verdict that its record has."""
+    """The keys by which a label finds a run, and the verdict in the run's record."""
 
     run_id: str
     session_id: str
@@ -45,11 +45,11 @@ class RunNames(Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: SessionSource | None = None
     """Where an imported session was found; None for any other."""
     verdict: EvaluationVerdict = "not_run"
-    """The verdict of the record on the work, by an evaluation, or by a reward of 0 or less, or 1 or more."""
+    """The record's verdict on the work: from an evaluation, or from a reward of 0 or less, or 1 or more."""
 
     @classmethod
     def of(cls, run: RunSummary | RunStarted) -> RunNames:
-        """The names of a run. A fork of an imported session is not that session, so it has no source."""
+        """Return the names of a run. A fork of an imported session is not that session, so it has no source."""
         return cls(
             run_id=run.run_id,
             session_id=run.session_id,
@@ -74,13 +74,13 @@ class LabelStatistics(Struct, frozen=True, kw_only=True):
     unmatched: tuple[str, ...]
     """Ids of the labels that found no session, in the order of the file."""
     sessions: int
-    """Sessions that were looked up."""
+    """Number of sessions that were looked up."""
     unlabelled: int
-    """Sessions that no label found, whose verdict is the record's own or unknown."""
+    """Number of sessions that no label found, whose verdict is the record's own or unknown."""
 
 
 class Labels:
-    """The labels of one file. Keeps track of which of them found a session, and of which sessions were looked up."""
+    """The labels of one file. Keeps track of those that found a session, and of the sessions that were looked up."""
 
     def __init__(self, labels: Iterable[Label], file: str = "") -> None:
         self.file = file
@@ -90,23 +90,26 @@ class Labels:
         for label in self._labels:
             self._by_id.setdefault(_plain(label.id), []).append(label)
         self._sessions: dict[str, bool] = {}
-        """Whether a label found a session, by the path of its record, or what else identifies it."""
+        """Whether a label found a session, by the path of its record or another identifier."""
         self._found: dict[Label, str] = {}
         """The session that a label found."""
 
     @classmethod
     def read(cls, path: FilePath) -> Labels:
-        """The labels of a file, in any of the forms of `label_files.py`. Raises WrongUse that says what is wrong."""
+        """Read the labels of a file in any of the forms of `label_files.py`.
+
+        Raises WrongUse that says what is wrong.
+        """
         return cls(read_label_file(path), str(path))
 
     def __len__(self) -> int:
         return len(self._labels)
 
     def verdict_for(self, run: RunSummary | RunStarted | RunNames, path: FilePath) -> bool | None:
-        """Whether the session in the record `path` was good, by the label for it or for this run, its last one.
+        """Return whether the session in the record `path` was good, by the label for it or for this run, its last one.
 
-        None without a label. Raises WrongUse if two labels for it contradict each other, if its label is also that of
-        another session, or if the record's verdict on the run is another.
+        None without a label. Raises WrongUse if two labels for it contradict each other, if its label also matches
+        another session, or if the record's verdict on the run differs.
         """
         label = self.label_for(run, path)
         return None if label is None else label.good
@@ -114,17 +117,18 @@ class Labels:
     def label_for(
         self, run: RunSummary | RunStarted | RunNames, path: FilePath, session: str | None = None
     ) -> Label | None:
-        """The label that `verdict_for` goes by.
+        """Return the label that `verdict_for` uses.
 
-        session: what identifies the session where `path` is no record of it alone, but a file of many.
+        session: identifier of the session if `path` is not a record of it alone, but a file of many.
         """
         names = run if isinstance(run, RunNames) else RunNames.of(run)
         return self._only(self._candidates(names, path), names, session or str(path))
 
     def verdicts_of(self, runs: Sequence[RunSummary | RunNames], path: FilePath) -> tuple[bool | None, ...]:
-        """The verdicts on all runs of a session: by a label for the run, and on the last one by one for the session.
+        """Return the verdicts on all runs of a session.
 
-        Raises WrongUse as `verdict_for` does.
+        Each comes from a label for the run; for the last run, also from a label for the session. Raises WrongUse as
+        `verdict_for` does.
         """
         every = [run if isinstance(run, RunNames) else RunNames.of(run) for run in runs]
         earlier = [self._only(self._by_id.get(run.run_id, []), run, str(path)) for run in every[:-1]]
@@ -144,7 +148,7 @@ class Labels:
         )
 
     def check_used(self) -> None:
-        """Call after all sessions were looked up. Raises WrongUse if no label found one."""
+        """Raise WrongUse if no label found a session. Call it after all sessions were looked up."""
         if self._found or not self._sessions:
             return
         sessions = ", ".join(list(self._sessions)[:3])
@@ -158,14 +162,14 @@ class Labels:
         return [f"{label.id} ({label.model})" if label.model else label.id for label in self._labels]
 
     def _candidates(self, names: RunNames, path: FilePath) -> list[Label]:
-        """The labels for this run or session, told apart by model, in the order of the file."""
+        """Return the labels for this run or session, told apart by model, in the order of the file."""
         qualifiers = _qualifiers(names, path)
         named = {label for name in _names_of(names, path, qualifiers) for label in self._by_id.get(name, ())}
         fitting = [label for label in named if not label.model or label.model in qualifiers]
         return sorted(fitting, key=self._order.__getitem__)
 
     def _only(self, labels: Sequence[Label], run: RunNames, session: str) -> Label | None:
-        """The one of these labels that counts. Raises WrongUse if they contradict each other, or the record."""
+        """Return the label that counts among these. Raises WrongUse if they contradict each other or the record."""
         self._sessions[session] = self._sessions.get(session, False) or bool(labels)
         for label in labels:
             if label.good != labels[0].good:
@@ -187,7 +191,7 @@ class Labels:
 
 
 def unmatched_warning(statistics: LabelStatistics) -> str | None:
-    """A line about labels that found no session; None if all did."""
+    """Return a line about labels that found no session; None if all did."""
     many = len(statistics.unmatched)
     if not many:
         return None
@@ -209,7 +213,7 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def _names_of(names: RunNames, path: FilePath, qualifiers: frozenset[str]) -> set[str]:
-    """All ids under which a label may name this run or its session."""
+    """Return all ids by which a label may name this run or its session."""
     whole = {names.run_id, names.session_id, *_path_names(str(path), RECORD_SUFFIXES)}
     own = {names.session_id, *_path_names(PurePath(path).name, RECORD_SUFFIXES)}
     source = names.source
@@ -222,13 +226,13 @@ def _names_of(names: RunNames, path: FilePath, qualifiers: frozenset[str]) -> se
 
 
 def _qualifiers(names: RunNames, path: FilePath) -> frozenset[str]:
-    """Return what may tell sessions of the same id apart: the model, with and without its provider, and the folders."""
+    """Return what can tell sessions of the same id apart: the model, with and without its provider, and the folders."""
     folders = [*PurePath(path).parts[:-1], *(names.source.file.split("/")[:-1] if names.source is not None else ())]
     return frozenset({names.model, names.model.rpartition("/")[2], *folders}) - {"", "/", "."}
 
 
 def _path_names(path: str, suffixes: Sequence[str]) -> Iterator[str]:
-    """The path from each of its folders on, with its suffix, without it, and without any of these suffixes."""
+    """Yield the path from each of its folders on, with its suffix, without it, and without all known suffixes."""
     parts = PurePath(path).as_posix().split("/")
     last = {parts[-1], _without_suffix(parts[-1]), _without_suffixes(parts[-1], suffixes)}
     for start in range(len(parts)):
@@ -247,10 +251,13 @@ def _without_suffixes(name: str, suffixes: Sequence[str]) -> str:
 
 
 def _plain(id: str) -> str:
-    """An id as it is compared: a path with `/`, without `./` in front, a pull request as files are named after it."""
+    """Return an id in the form in which ids are compared.
+
+    A path has `/` and no leading `./`; a pull request has the name that files have for it.
+    """
     plain = id.replace("\\", "/").removeprefix("./")
     return _PULL_REQUEST.sub(r"\1__\2-\3", plain) if ":pr-" in plain else plain
 
 
 _PULL_REQUEST = re.compile(r"(?<![^/:\s])([^/:\s]++)/([^/:\s]++):pr-(\d+)\b")
-"""How Multi-SWE-bench names instances in its reports; its files are named as those of SWE-bench are."""
+"""Instance names in the reports of Multi-SWE-bench; its files are named like those of SWE-bench."""

@@ -38,7 +38,8 @@ class RunMetrics(Struct, frozen=True, kw_only=True):
     statuses: dict[str, int]
     stop_reasons: dict[str, int]
     last_texts: dict[str, int]
-    """Runs by what the text is that they ended on (`TextKind`); those whose last step made calls are left out."""
+    """Number of runs by the kind of the text that they ended on (`TextKind`); runs whose last step made calls are left
+    out."""
     run_steps: Distribution
     """Steps of each run."""
     steps_before_done: Distribution
@@ -69,7 +70,7 @@ class Proportion(Struct, frozen=True, kw_only=True):
 
     @property
     def value(self) -> float | None:
-        """The share alone."""
+        """The proportion without its interval."""
         return self.share.value if self.share is not None else None
 
 
@@ -77,26 +78,26 @@ class LimitMetrics(Struct, frozen=True, kw_only=True):
     """Hard and soft limits. Imported runs are left out, because their limits are unknown."""
 
     runs: int
-    """Runs that ended and had a step limit."""
+    """Number of runs that ended and had a step limit."""
     used_share: float | None
     """Mean of used / allowed steps: 1 if the whole limit was used; more than 2 counts as 2. None without runs."""
     used_bins: tuple[Bin, ...]
-    """Runs by used / allowed steps, in percent."""
+    """Number of runs by used / allowed steps, in percent."""
     allowed: dict[str, int]
-    """Runs by their hard step limit; the 20 most frequent ones."""
+    """Number of runs by hard step limit; the 20 most frequent limits."""
     at_step_limit: Proportion
-    """Runs that the step limit ended."""
+    """Proportion of the runs that the step limit ended."""
     over: Proportion
     """Runs that a hard limit ended, or that exceeded a soft one."""
     over_passed: Proportion
-    """Good runs, of the runs counted in `over` that were evaluated."""
+    """Good runs among the evaluated runs of `over`."""
 
 
 class WasteMetrics(Struct, frozen=True, kw_only=True):
     """Tokens, steps and calls after the work was reported as done."""
 
     runs: Proportion
-    """Runs that continued, of those whose work was reported as done."""
+    """Runs that continued, as a proportion of those whose work was reported as done."""
     steps: int
     steps_share: Interval | None
     """`steps` as a share of all steps."""
@@ -122,24 +123,25 @@ class StepsAfter(Struct, frozen=True, kw_only=True):
     """Steps that some runs made after an anchor."""
 
     runs: Proportion
-    """Runs that have the anchor, of all these runs."""
+    """Runs that have the anchor, as a proportion of all these runs."""
     went_on: Proportion
-    """Runs with steps after it, of those that have it."""
+    """Runs with steps after it, as a proportion of those that have it."""
     many: Proportion
-    """Runs with `MANY_STEPS_AFTER` steps or more after it, of those that have it."""
+    """Runs with `MANY_STEPS_AFTER` steps or more after it, as a proportion of those that have it."""
     steps: int
     of_steps: int
-    """All steps of these runs."""
+    """Number of steps of these runs."""
     steps_share: Interval | None
-    """`steps` as a share of `of_steps`. None for fewer than two runs, and for no steps, which have no interval."""
+    """`steps` as a share of `of_steps`. None for fewer than two runs, and without steps, because there is no
+    interval."""
     steps_without: int
-    """Steps of the runs without the anchor; none of them is part of `steps`."""
+    """Number of steps of the runs without the anchor, which are not part of `steps`."""
     steps_without_share: Interval | None
     """`steps_without` as a share, under the same conditions as `steps_share`."""
 
 
 class RepetitionMetrics(Struct, frozen=True, kw_only=True):
-    """Steps that only made the same calls with the same results as before."""
+    """Steps that only repeated calls with the same results."""
 
     runs: Proportion
     """Runs with at least one such step."""
@@ -153,7 +155,10 @@ class RepetitionMetrics(Struct, frozen=True, kw_only=True):
 
 
 class FalsePositives(Struct, frozen=True, kw_only=True):
-    """Runs reported as done (status `completed`) that were not good, of those reported as done and evaluated."""
+    """Runs reported as done (status `completed`) that were not good.
+
+    The proportion is of the runs that were reported as done and evaluated.
+    """
 
     runs: Proportion
     by_completion: Proportion
@@ -166,11 +171,12 @@ class FalseNegatives(Struct, frozen=True, kw_only=True):
     """Runs that did not end although their work was done."""
 
     went_on: Proportion
-    """Runs that took further steps after their work was reported as done, of all runs whose work was."""
+    """Runs that took further steps after their work was reported as done, as a proportion of all runs with such a
+    report."""
     handed_back: int
-    """How many of the runs in `went_on` had a completion rejected."""
+    """Number of runs in `went_on` in which a completion was rejected."""
     limit_passed: Proportion
-    """Good runs, of the runs that a limit ended and that were evaluated."""
+    """Good runs among the evaluated runs that a limit ended."""
 
 
 class JudgedRuns(Struct, frozen=True, kw_only=True):
@@ -191,11 +197,11 @@ class SpendingMetrics(Struct, frozen=True, kw_only=True):
     cached_tokens: int
     reasoning_tokens: int
     estimated_runs: int
-    """Runs in which some token counts are estimates."""
+    """Number of runs in which some token counts are estimates."""
     cost_usd: float | None
     """Total cost of the runs whose cost is known; None if there are none."""
     unpriced_runs: int
-    """Runs that used tokens at an unknown cost."""
+    """Number of runs that used tokens at an unknown cost."""
     seconds: float
     run_ms: Distribution
     run_output_tokens: Distribution
@@ -206,25 +212,25 @@ class SavedByCuts(Struct, frozen=True, kw_only=True):
     """Output that was saved by cutting responses at a completion call."""
 
     cuts: int
-    """Responses that were cut before they had ended."""
+    """Number of responses that were cut before they had ended."""
     measured: int
-    """Cut responses whose rest was read (`drain`)."""
+    """Number of cut responses whose rest was read (`drain`)."""
     measured_output_tokens: int
     measured_calls: int
     output_tokens: int | None
-    """Output tokens that all cuts saved, if each saved as many as the measured ones on average; None if none is
+    """Output tokens that all cuts saved, if each saved as many as the measured ones on average; None if none was
     measured."""
     priced: int
-    """Cut responses whose model has a known price."""
+    """Number of cut responses whose model has a known price."""
     cost_usd: float | None
-    """US dollars that these saved, estimated in the same way; None if none of them is measured."""
+    """US dollars that these saved, estimated in the same way; None if none of them was measured."""
 
 
 class ToolTotals(Struct, frozen=True, kw_only=True):
     """The calls of one tool in all runs."""
 
     runs: int
-    """Runs that called the tool."""
+    """Number of runs that called the tool."""
     calls: int
     failed: int
     failed_share: Interval | None
@@ -235,7 +241,7 @@ class ToolTotals(Struct, frozen=True, kw_only=True):
 
 
 def proportion(part: int, whole: int) -> Proportion:
-    """A proportion with its confidence interval."""
+    """Return a proportion with its confidence interval."""
     return Proportion(runs=part, of=whole, share=wilson_interval(part, whole))
 
 
@@ -248,14 +254,14 @@ class StepsAfterAggregator:
         self._after, self._without = RatioEstimator(), RatioEstimator()
 
     def add(self, made: int, after: ResourceUse | None) -> None:
-        """Add a run. made: its steps. after: what it used after the anchor, None if it has none."""
+        """Add a run. made: number of its steps. after: what it used after the anchor, None if it has none."""
         self._after.add(after.steps if after is not None else 0, made)
         self._without.add(made if after is None else 0, made)
         if after is not None:
             self.steps.add(after.steps)
 
     def total(self) -> StepsAfter:
-        """The steps of all runs so far."""
+        """Return the steps of all runs so far."""
         runs = self.steps.runs
         return StepsAfter(
             runs=proportion(runs, self._after.n),
@@ -270,12 +276,12 @@ class StepsAfterAggregator:
 
 
 def _share_of_steps(steps: RatioEstimator) -> Interval | None:
-    """None for no steps: their variance is 0, and an interval from 0 to 0 would claim too much."""
+    """Return the share of steps; None without steps, whose variance of 0 would give an interval from 0 to 0."""
     return clamp_share(steps.interval()) if steps.numerator else None
 
 
 class AnchorAggregator:
-    """Adds up the steps after one anchor, of all runs and of the solved and unsolved ones."""
+    """Adds up the steps after one anchor: of all runs, of the solved and of the unsolved ones."""
 
     def __init__(self, anchor: Anchor) -> None:
         self._anchor: Anchor = anchor
@@ -289,7 +295,7 @@ class AnchorAggregator:
             (self._solved if run.good else self._unsolved).add(made, after)
 
     def metrics(self) -> AnchorMetrics:
-        """The metrics of all runs so far."""
+        """Return the metrics of all runs so far."""
         return AnchorMetrics(overall=self.overall.total(), solved=self._solved.total(), unsolved=self._unsolved.total())
 
 
@@ -307,7 +313,7 @@ class RunAggregator:
         self.steps_needed = RunningDistribution()
         """Steps until the work was reported as done, for runs not known to be bad."""
         self.step_limited = 0
-        """Runs cut off by their step limit: how many steps they needed is unknown."""
+        """Number of runs cut off by their step limit, which needed an unknown number of steps."""
         self._ended: Counter[str] = Counter(dict.fromkeys(ENDED, 0))
         self._known: Counter[str] = Counter(dict.fromkeys(get_args(WorkState), 0))
         self._statuses: Counter[str] = Counter()
@@ -405,15 +411,15 @@ class RunAggregator:
         return self._ended.total()
 
     def share(self, part: str, whole: str) -> Proportion:
-        """The proportion of two counts, by the names under which `add` counts them, such as `went_on` and `done`."""
+        """Return the proportion of two counts, by their names in `add`, such as `went_on` and `done`."""
         return proportion(self._count[part], self._count[whole])
 
     def passed(self) -> Proportion:
-        """The good runs, of those that were evaluated."""
+        """Return the good runs, as a proportion of the evaluated runs."""
         return proportion(self._count["good"], sum(self._count[f"judged_{ended}"] for ended in ENDED))
 
     def metrics(self) -> RunMetrics:
-        """The metrics of all runs so far."""
+        """Return the metrics of all runs so far."""
         used, count = self._used, self._count
         return RunMetrics(
             runs=self.runs,
@@ -460,7 +466,7 @@ class RunAggregator:
         )
 
     def _not_good(self, *ended: str) -> Proportion:
-        """The bad runs, of those that ended as done in one of these ways and were evaluated."""
+        """Return the bad runs, as a proportion of the evaluated runs that ended as done in one of these ways."""
         judged = sum(self._count[f"judged_done_{one}"] for one in ended)
         return proportion(judged - sum(self._count[f"good_done_{one}"] for one in ended), judged)
 
@@ -542,7 +548,7 @@ class ToolAggregator:
             self._columns[name] += getattr(figures, name)
 
     def totals(self) -> ToolTotals:
-        """The metrics of all runs so far."""
+        """Return the metrics of all runs so far."""
         columns = self._columns
         return ToolTotals(
             runs=self._runs,

@@ -1,9 +1,9 @@
-"""Backtest: what another policy would have decided at each step of a recorded run, without calling a model.
+"""Simulation of what another policy would have decided at each step of a recorded run, without calling a model.
 
-The events hold everything that a policy decides by, so it can be evaluated again. They do not hold what another
-decision would have led to: from the first point where the policy sends the model something that is not in the record,
-or continues past the recorded end, the rest is unknown, and the finding says so. `Finding.stops` is where it would
-have stopped if the model had continued as recorded anyway; that is hypothetical and never counted as a saving.
+The events hold everything on which a policy bases its decisions, so it can be evaluated again. They do not hold what
+another decision would have led to: from the first point where the policy sends the model something that is not in the
+record, or continues past the recorded end, the rest is unknown, and the finding says so. `Finding.stops` is where it
+would have stopped if the model had continued as recorded anyway; that is hypothetical and never counted as a saving.
 
 Assumption: the model's responses do not depend on which completion and question tools the policy offers, nor on
 anything else that is not sent to it.
@@ -53,29 +53,30 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
     """The difference, as text."""
     stops: ResourceUse | None = None
-    """Usage when the policy stops; if `parting` is `diverges`, hypothetical: the model would continue as recorded."""
+    """Usage when the policy stops. Hypothetical if `parting` is `diverges`: it assumes that the model continues as
+    recorded."""
     stop_reason: str = ""
     """The policy's stop reason at `stops`."""
     rule: str = ""
     """The rule or guard that stopped it."""
     saved: ResourceUse | None = None
-    """Recorded usage after that stop, less the request of a closing step; None where it is unknown."""
+    """Recorded usage after that stop, without the request of a closing step; None if it is unknown."""
     least_saved_steps: int = 0
-    """Recorded steps beyond the policy's hard limit: saved whatever the model would have done."""
+    """Number of recorded steps beyond the policy's hard limit: saved whatever the model would have done."""
     cut: bool = False
     """True if the policy ends before the step in which the work was reported as done."""
     before_change: bool = False
-    """True if the policy's stop (`stops`) comes before the step of the last change of the work, so that the run would
-    have ended with less than it made. Hypothetical where `stops` is."""
+    """True if the policy's stop (`stops`) precedes the step of the last change of the work, so that the run would have
+    ended with less work. Hypothetical if `stops` is."""
     premature: bool = False
-    """True if the policy's stop (`stops`) comes before the work was done: before its last change, or, where nothing was
-    changed, before the model said that it was done; before the end of a run that did neither. Hypothetical where
-    `stops` is. A false stop, if the run was good."""
+    """True if the policy's stop (`stops`) precedes the point at which the work was done: its last change; if nothing
+    was changed, the model's claim to be done; if there is neither, the end of the run. Hypothetical if `stops` is. It
+    is a false stop if the run was good."""
     goes_on: bool = False
     """True if the policy continues after the step in which the work was reported as done."""
     at: int | None = None
     """For `diverges` and `later`: number of the last recorded decision before the two differ, from which a fork under
-    the policy would go on (`Session.fork`). None if there is none, or the run was imported."""
+    the policy would continue (`Session.fork`). None if there is none, or the run was imported."""
 
 
 class BacktestResult(Struct, frozen=True, kw_only=True):
@@ -84,7 +85,7 @@ class BacktestResult(Struct, frozen=True, kw_only=True):
     digest: RunSummary
     findings: tuple[Finding, ...]
     steps: Mapping[str, int]
-    """Number of steps by what they brought (`StepKind`), those of a copied beginning included."""
+    """Number of steps by what they brought (`StepKind`), including those of a copied beginning."""
 
 
 def backtest(
@@ -92,9 +93,9 @@ def backtest(
 ) -> Iterator[BacktestResult]:
     """Yield a result for each run in the events of one record, under each of the policies.
 
-    Stream parts may be left out of the events. `user_rules` are the user's own rules and guards that the policies
-    name; if one of them sees `recent`, the latest calls are remembered for it (`recent_calls`). Raises WrongUse if a
-    policy names a rule or guard that is neither built in nor among them.
+    Stream parts may be left out of the events. `user_rules` are the user's own rules and guards that the policies name;
+    if one of them uses `recent`, the latest calls are remembered for it (`recent_calls`). Raises WrongUse if a policy
+    names a rule or guard that is neither built in nor among them.
     """
     fold_event = fold_calls if any("recent" in rule.sees for rule in user_rules) else fold
     facts, judge = Facts(), StepJudge()
@@ -111,7 +112,7 @@ def backtest(
             simulations = [PolicySimulation(policy, event, facts, user_rules) for policy in policies]
         elif builder is not None:
             if type(event) is ev.StepFinished and event.judged is None:
-                event = judge.feed(facts, event)  # of an older version
+                event = judge.feed(facts, event)  # written by an older version
             facts = fold_event(facts, event)
             if type(event) is ev.StepFinished:
                 steps[facts.brought] += 1
@@ -134,14 +135,14 @@ def _backtested(
 
 
 _NOTHING_OF_ITS_OWN = Finding(parting="same", saved=ResourceUse())
-"""For a run that a fork copied: it is tested where it was copied from."""
+"""Finding for a run that a fork copied: it is tested where it was copied from."""
 
 
 class PolicySimulation:
     """Simulates another policy along one recorded run. Feed it each event with the facts after it.
 
     Rounds, steps of a round, reminders and grants are counted as the simulated policy makes them; everything else comes
-    from the recorded facts. A fork is simulated from the decision on that it made anew.
+    from the recorded facts. A fork is simulated from the decision on that it made again.
     """
 
     def __init__(self, policy: Policy, started: ev.RunStarted, facts: Facts, user_rules: tuple[Rule, ...] = ()) -> None:
@@ -200,25 +201,25 @@ class PolicySimulation:
             change(self, event)
 
     def _begin_fork(self) -> None:
-        """Decide as the fork did, by the facts after what it copied."""
+        """Decide as the fork did, by the facts after the copied events."""
         facts, self._copying = self._facts, False
         self._rounds, self._inner, self._reminded = facts.rounds, facts.inner_steps, facts.reminded
         self._grants = facts.grants
         self._at_start = not facts.attempt
         self._opens_round = self._at_start
         self._pending, self._deciding = facts, False
-        self._gates_ran = True  # they are not asked about a text that was copied
+        self._gates_ran = True  # gates are not asked about a copied text
 
     @property
     def stopped(self) -> Decision | None:
-        """The decision by which the policy has ended the run by now; None if it goes on.
+        """The decision by which the policy has ended the run by now; None if the run continues.
 
         It is made once an event shows what the recorded run did: that its next step began, or that it ended.
         """
         return None if self._stopped is None else self._stopped[1]
 
     def finding(self, digest: RunSummary) -> Finding:
-        """The finding for the run that `digest` summarises."""
+        """Return the finding for the run that `digest` summarises."""
         stops, decision = self._stopped or (None, None)
         parting, step, why = self._compare_with_record(digest, stops, decision)
         if parting == "refused":
@@ -256,7 +257,8 @@ class PolicySimulation:
     def _compare_with_record(
         self, digest: RunSummary, stops: ResourceUse | None, decision: Decision | None
     ) -> tuple[Parting, int | None, str]:
-        """How the policy's run compares with the recorded one, the step after which the two differ, and the reason."""
+        """Return how the policy's run compares with the recorded one, the step after which they differ, and the
+        reason."""
         if self._cannot_start:
             return "refused", 0, "it needs a completion tool, and none was offered"
         if self._divergence is not None:
@@ -268,7 +270,7 @@ class PolicySimulation:
         return "same", None, ""
 
     def _steps_beyond_limit(self, digest: RunSummary) -> int:
-        """Recorded steps that the policy's hard limit rules out, whatever the model does."""
+        """Return the number of recorded steps that the policy's hard limit rules out, whatever the model does."""
         if "step_limit" not in self._policy.guards or self._policy.limits.asks:
             return 0
         return int(max(0, digest.end.steps - self._policy.limits.most_steps))
@@ -279,12 +281,12 @@ class PolicySimulation:
     # ---- what the record did
 
     def _run_event(self, event: ev.Event) -> None:
-        """Update the facts to decide by: this event came between the end of a step and the decision about the step."""
+        """Update the facts for the decision with an event between the end of a step and the decision about it."""
         if self._deciding and (self._pending is not None or self._at_start):
             self._pending = self._facts
 
     def _user_said(self, event: ev.QuestionAnswered | ev.LimitExtended) -> None:
-        """Take what the user has granted or refused before the first decision, under any policy."""
+        """Apply what the user granted or refused before the first decision, under any policy."""
         if self._deciding and self._at_start:
             self._grants = self._facts.grants
             self._run_event(event)
@@ -305,7 +307,7 @@ class PolicySimulation:
             self._diverge("it does not add that prompt for the next step")
 
     def _compact(self, event: ev.ContextCompacted) -> None:
-        self._recorded_compaction = not self._imported  # that of another loop is no choice of a policy of ours
+        self._recorded_compaction = not self._imported  # a foreign loop's compaction is not a choice of the policy
 
     def _round(self, event: ev.RoundStarted) -> None:
         self._new_round = True
@@ -360,16 +362,16 @@ class PolicySimulation:
                 self._diverge("the response was cut off at a limit, and its own are others")
         calls = event.message.calls
         completing = sum(call.name in self._completion_tools for call in calls)
-        if self._imported and self._cut_point is None:  # it says of no call where it was whole
+        if self._imported and self._cut_point is None:  # an import does not say which call could be final
             self._cut_point = next((call.id for call in calls if call.name in self._completion_tools), None)
         if completing and self._policy.completion == "none" != self._recorded.completion:
             self._diverge("the model called a completion tool, and it offers none")
         self._has_calls_beside_completion = 0 < completing < len(calls)
 
     def _used_up_by(self, written: int, unreported: int) -> str:
-        """The limit that would have cut off a response of so many tokens; "" for none.
+        """Return the limit that would have cut off a response with this number of tokens; empty if none.
 
-        unreported: how many of them the provider has not reported, so that no usage counts them.
+        unreported: tokens of these that the provider has not reported, so that no usage counts them.
         """
         if self._policy.response_tokens is not None and written > self._policy.response_tokens:
             return "response_tokens"
@@ -409,7 +411,7 @@ class PolicySimulation:
         self._recorded_prompts, self._recorded_compaction, self._new_round = [], False, False
 
     def _difference_in_calls(self) -> str | None:
-        """How the policy would have handled the step's calls differently because of a completion, if at all."""
+        """Return how the policy would have handled the step's calls differently because of a completion, if at all."""
         accepted = self._facts.accepted
         if self._cut_point is not None and _cuts_stream(self._policy) != _cuts_stream(self._recorded):
             if _cuts_stream(self._recorded):
@@ -421,7 +423,7 @@ class PolicySimulation:
         return None
 
     def _finished(self, event: ev.RunFinished) -> None:
-        # A cancellation from outside would have ended this run, too.
+        # A cancellation from outside would also have ended this run.
         self._ask(went_on=False, ended_outside=event.outcome.status == "cancelled")
 
     # ---- asking
@@ -429,8 +431,8 @@ class PolicySimulation:
     def _ask(self, *, went_on: bool, ended_outside: bool = False) -> None:
         """Let the simulated policy decide at a point where the recorded run decided, and note where the two differ.
 
-        `went_on`: the recorded run made another step. `ended_outside`: it was cancelled from outside at this point, so
-        a policy that would continue does not differ.
+        went_on: the recorded run made another step. ended_outside: it was cancelled from outside at this point, so a
+        policy that would continue does not differ.
         """
         pending, self._pending = self._pending, None
         if pending is None or self._cannot_start:
@@ -450,7 +452,7 @@ class PolicySimulation:
             self._compare(decision, facts.steps)
 
     def _decision(self, facts: Facts) -> Decision | None:
-        """The engine's decision under this policy; None where the inner loop continues without one."""
+        """Return the engine's decision under this policy; None if the inner loop continues without one."""
         if self._at_start:
             decision = self._decide(facts, self._policy)
             return decision if applies_before_first_step(decision) else None
@@ -473,10 +475,10 @@ class PolicySimulation:
         self._stopped = ResourceUse.of(facts), decision
 
     def _stops_alike_if_cut_off(self, decision: Decision) -> bool:
-        """Whether the run would stop here for the same reason with any part of the latest response.
+        """Return whether the run would stop here for the same reason with any part of the latest response.
 
-        A limit stops it here in any case. But what is asked before limits could speak of a part in which, for
-        instance, all calls are invalid although those of the whole response are not.
+        A limit stops it here in any case. But what is evaluated before limits could see a part in which, for instance,
+        all calls are invalid although those of the whole response are not.
         """
         if _stop_reason(decision) not in ("step_limit", STOP_REASONS.get(self._used_up)):
             return False
@@ -484,7 +486,7 @@ class PolicySimulation:
         return not asks_others and not may_stop_after_next_step(self._before_step, self._policy)
 
     def _compare(self, decision: GoOn | None, step: int) -> None:
-        """Note a divergence where both runs continue, if only one compacts or they send the model different texts."""
+        """Note a divergence if both runs continue, but only one compacts or they send the model different texts."""
         self._diverge_if_used_up(step)
         wanted = [words for words in (decision.say, decision.remind) if words] if decision is not None else []
         compacts = decision is not None and decision.compact
@@ -508,7 +510,7 @@ class PolicySimulation:
 
 
 def _work_done(digest: RunSummary) -> int:
-    """The step with the last change of the work; without any, that at which it was reported as done, or the end."""
+    """Return the step with the last change of the work; without any, the step that reported it as done, or the end."""
     return (digest.changed or digest.said or digest.end).steps
 
 
@@ -523,21 +525,21 @@ _LIMITS_WITHIN_STEP = ("output_tokens", "cost_usd", "seconds")
 
 
 def _limits_within_step(policy: Policy) -> tuple[object, ...]:
-    """All settings by which a policy ends a step in progress."""
+    """Return all settings by which a policy ends a step in progress."""
     limits = [getattr(group, name) for group in (policy.limits, policy.session_limits) for name in _LIMITS_WITHIN_STEP]
     guards = [STOP_REASONS[name] in policy.guards for name in _LIMITS_WITHIN_STEP]
     return (*limits, *guards, policy.response_tokens)
 
 
 def _count_bytes(message: AssistantMessage) -> int:
-    """Bytes of UTF-8 that the engine counts of a response while it streams."""
+    """Return the bytes of UTF-8 that the engine counts of a response while it streams."""
     texts = [message.text, *(block.text for block in message.reasoning)]
     texts += [text for call in message.calls for text in (call.name, call.arguments)]
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 def _cuts_stream(policy: Policy) -> bool:
-    """Whether a response is cut at its completion call under this policy."""
+    """Return whether a response is cut at its completion call under this policy."""
     return policy.inner_cancel and policy.mixed != "all"
 
 

@@ -1,9 +1,10 @@
-"""Stop rules of other projects, as policies that a backtest can put beside one's own.
+"""Stop rules of other projects, as policies that a backtest can compare with the user's.
 
 Each policy is a project's rule alone, with the thresholds that it ships: an answer in plain text does not end a run, so
-that what is saved is saved by the rule. What a limit can say is said by a limit; the rest are guards that look at the
-latest calls (`recent_calls`), made from what the source does and none of its code. They run through the same `decide`
-as ours, in a backtest only. `published_policies.toml` says what was read of each project, and where.
+that all savings come from the rule. Rules that a limit can express are limits; the rest are guards that look at the
+latest calls (`recent_calls`), written from what the source does, without any of its code. They run through the same
+`decide` as the built-in rules, in a backtest only. `published_policies.toml` says what was read of each project, and
+where.
 """
 
 from __future__ import annotations
@@ -26,29 +27,29 @@ from ..decision.rules import Rule
 from .recent_calls import CallFacts, RecentCall, RecentCalls, repeats_in_cycle
 
 UNLIMITED = 10**9
-"""Steps of a policy without a limit on them."""
+"""Limit of steps of a policy that has no such limit."""
 
 
 class PublishedPolicy(Struct, frozen=True, kw_only=True):
-    """The rule of another project, with what was read of it."""
+    """The rule of another project, and how it was read."""
 
     name: str
     """Its name on the command line and in tables."""
     project: str
     version: str
     repository: str = ""
-    """`owner/name` on GitHub; empty for a package that was read as it is installed."""
+    """`owner/name` on GitHub; empty for a package that was read as installed."""
     commit: str = ""
     sources: tuple[tuple[str, int], ...]
     """Files of the repository or the package, each with the line to look at."""
     says: str
-    """What the rule does, in a sentence."""
+    """What the rule does, in one sentence."""
     acts: Literal["stops", "asks", "tells, then stops"]
     """Whether it ends the run, asks the user whether to go on, or tells the model first."""
     settings: str = ""
-    """Our settings that do the same where each response has one call; empty if there are none."""
+    """Settings of endstop that do the same if each response has one call; empty if there are none."""
     missing: str = ""
-    """What of the project's rules is not said here, and why."""
+    """Parts of the project's rules that are left out, and why."""
     policy: Policy
 
     @property
@@ -70,7 +71,7 @@ def _recent(facts: Facts) -> RecentCalls:
 
 
 def _count_same(calls: tuple[RecentCall, ...]) -> int:
-    """How many of the latest calls in a row have the same name and arguments as the last one."""
+    """Return how many of the latest calls in a row have the same name and arguments as the last one."""
     count = 0
     while count < len(calls) and calls[-1 - count].call == calls[-1].call:
         count += 1
@@ -78,7 +79,7 @@ def _count_same(calls: tuple[RecentCall, ...]) -> int:
 
 
 def _most_in_a_row(facts: Facts) -> int:
-    """The highest number of the same call in a row that was reached in the latest step."""
+    """Return the highest count of the same call in a row that was reached in the latest step."""
     return max((_count_same(calls) for calls in _recent(facts).at_each_call()), default=0) if facts.calls else 0
 
 
@@ -214,11 +215,14 @@ PUBLISHED_RULES: tuple[Rule, ...] = (
     _guard("trajectory_fuse", "Three equal calls, a cycle twice, four failures alike: stops.", _fuse),
     Rule("guard", "inspect_messages", "Fifty messages: stops.", ("steps", "tool_calls"), _messages),
 )
-"""The guards that the policies below name, beside ours."""
+"""The guards that the policies below name, in addition to the built-in ones."""
 
 
 def guards_alone(policy: Policy, name: str) -> Policy:
-    """The policy's guards without a limit on steps, and nothing else that ends a run or cuts a response."""
+    """Return a policy with only the policy's guards.
+
+    It has no limit on steps, and nothing else that ends a run or cuts a response.
+    """
     return replace(
         policy,
         name=name,
@@ -242,7 +246,7 @@ def _published(
     patience: Mapping[str, Any] = MappingProxyType({}),
     **read: Any,
 ) -> PublishedPolicy:
-    """Make a row of `published_policies.toml` a policy that does nothing but what its guards and limits say."""
+    """Build a policy from a row of `published_policies.toml` that does only what its guards and limits say."""
     limits = [*(["step_limit"] if steps < UNLIMITED else []), *(["cost_limit"] if cost_usd is not None else [])]
     alone = guards_alone(Policy(guards=(*guards, *limits), patience=Patience(**patience)), name)
     policy = replace(alone, limits=Limits(steps=steps, cost_usd=cost_usd))
@@ -252,11 +256,11 @@ def _published(
 PUBLISHED: tuple[PublishedPolicy, ...] = tuple(
     _published(**row) for row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["policies"]
 )
-"""All of them, those with rules first, then those with limits."""
+"""All policies of other projects, those with rules first, then those with limits."""
 
 BY_NAME: dict[str, PublishedPolicy] = {one.name: one for one in PUBLISHED}
 
 
 def rules_of(guards: tuple[str, ...]) -> tuple[Rule, ...]:
-    """The rules of other projects if one of these guards is among them, else none."""
+    """Return the rules of other projects if one of these guards is among them, else none."""
     return PUBLISHED_RULES if any(rule.name in guards for rule in PUBLISHED_RULES) else ()

@@ -1,8 +1,8 @@
-"""The latest calls of a run, one by one, with what they returned: a second fold, beside that of `facts`.
+"""The latest calls of a run, one by one, with what they returned: a second fold, in addition to that of `facts`.
 
-`Facts` remembers one mark for each step, which is all that our own guards need. Rules of other projects look at single
-calls: at the text beside them, at three of them in one response, at how alike two errors are. A run that is judged by
-such rules is folded with `fold_calls`; no other run pays for it.
+`Facts` remembers one mark for each step, which is all that the built-in guards need. Rules of other projects look at
+single calls: at the text sent with them, at three of them in one response, at how alike two errors are. A run that is
+judged by such rules is folded with `fold_calls`; no other run pays for it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..decision.fold import fold
 from ..decision.messages import ToolCall
 
 REMEMBERED_CALLS = 64
-"""Calls before the latest step that are remembered."""
+"""Number of calls before the latest step that are remembered."""
 ALIKE = 0.9
-"""Share of common words from which two failed results are alike."""
+"""Share of common words from which two failed results count as alike."""
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 
 
 class RecentCall(Struct, frozen=True, gc=False):
-    """One call, as marks: equal marks are equal texts."""
+    """A call as marks: equal marks stand for equal texts."""
 
     step: int
     """Number of its step, from 1, among those that have calls."""
@@ -43,9 +43,9 @@ class RecentCall(Struct, frozen=True, gc=False):
     error: bool
     """Whether the result's status says that the call failed."""
     failures: int
-    """How many calls in a row, this one included, were of this tool and failed; the status or the result says so."""
+    """Number of calls of this tool in a row, including this one, that failed; the status or the result says so."""
     alike: int
-    """How many of those in a row had nearly the words of the one before."""
+    """Number of those in a row that had nearly the same words as the one before."""
 
 
 class RecentCalls(Struct, frozen=True):
@@ -54,11 +54,11 @@ class RecentCalls(Struct, frozen=True):
     calls: tuple[RecentCall, ...] = ()
     """The calls of the latest step that has any, and up to `REMEMBERED_CALLS` before them."""
     steps: int = 0
-    """Steps with calls so far."""
+    """Number of steps with calls so far."""
     error_steps: int = 0
-    """Steps in a row in which each call ended with an error; a step without calls changes nothing."""
+    """Number of steps in a row in which each call ended with an error; a step without calls does not change it."""
     loops: int = 0
-    """Steps in which a call completed five rounds of a cycle of one to five calls."""
+    """Number of steps in which a call completed five rounds of a cycle of one to five calls."""
     failure: frozenset[str] = frozenset()
     """The words of the latest failed result."""
 
@@ -78,7 +78,7 @@ class RecentCalls(Struct, frozen=True):
         )
 
     def _remember(self, call: ToolCall, result: ev.ToolCallResult | None, text: str | None) -> RecentCalls:
-        """Add a call. text: that of the response, for its first call; None for the others."""
+        """Add a call. text: the response's text, for its first call; None for the others."""
         content, status = ("", "ok") if result is None else (result.content, result.status)
         failed = has_failed(content, status, effect_of(call.name, call.arguments))
         words = frozenset(word.lower() for word in _WORD.findall(content)) if failed else frozenset()
@@ -97,14 +97,14 @@ class RecentCalls(Struct, frozen=True):
         return replace(self, calls=(*self.calls, one), failure=words if failed else self.failure)
 
     def at_each_call(self) -> Iterator[tuple[RecentCall, ...]]:
-        """For each call of the latest step that has any: the calls up to it."""
+        """Yield, for each call of the latest step that has any, the calls up to it."""
         first = next((number for number, call in enumerate(self.calls) if call.step == self.steps), 0)
         for number in range(first + 1, len(self.calls) + 1):
             yield self.calls[:number]
 
 
 def repeats_in_cycle(calls: tuple[RecentCall, ...], longest: int, times: int, shortest: int = 1) -> bool:
-    """Whether the calls end with a cycle of `shortest` to `longest` calls that was made `times` times."""
+    """Return whether the calls end with a cycle of `shortest` to `longest` calls that was made `times` times."""
     marks = [call.call for call in calls]
     return any(
         len(marks) >= length * times
@@ -120,7 +120,7 @@ class CallFacts(Facts, frozen=True, kw_only=True, gc=False):
 
 
 def fold_calls(facts: Facts, event: ev.Event) -> Facts:
-    """`fold` that also remembers the latest calls, from a run's start on."""
+    """Like `fold`, but also remember the latest calls, from a run's start on."""
     after = fold(facts, event)
     if isinstance(event, ev.RunStarted):
         return CallFacts(**{name: getattr(after, name) for name in Facts.__struct_fields__})

@@ -25,12 +25,12 @@ from .scoring import LabelledRun, Ratings, RatingStatistics, label_run
 from .summary import RunSummary
 
 INDEX_VERSION = 10
-"""Increased whenever the digest of the same record changes, so that cached digests are computed again."""
+"""Incremented whenever the digest of the same record changes, so that cached digests are computed again."""
 MAX_NAMES = 200
-"""Rows of a table at most; further names are counted together as `OTHERS`."""
+"""Maximum number of rows of a table; further names are counted together as `OTHERS`."""
 OTHERS = "(others)"
 DEFAULT_SESSIONS = 200
-"""Sessions that are shown unless the caller gives another number."""
+"""Number of sessions that are shown unless the caller gives another number."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class Report(Struct, frozen=True, kw_only=True):
     bad: tuple[BadRecord, ...]
     """Files that could not be read."""
     damaged: tuple[BadRecord, ...]
-    """Records of which some lines could not be read."""
+    """Records with lines that could not be read."""
 
 
 class RecordDigest(Struct, frozen=True, kw_only=True):
@@ -64,11 +64,11 @@ class RecordDigest(Struct, frozen=True, kw_only=True):
 
     runs: tuple[RunSummary, ...]
     damaged: int = 0
-    """Lines that could not be read."""
+    """Number of lines that could not be read."""
     lost: int = 0
-    """Events missing in the middle of runs."""
+    """Number of events missing in the middle of runs."""
     redacted: bool = False
-    """Whether texts were redacted, when they were recorded or in a copy."""
+    """Whether texts were redacted, either when recorded or in a copy."""
 
 
 _decode = msgspec.msgpack.Decoder(RecordDigest).decode
@@ -102,7 +102,7 @@ def report_records(
 
 
 def digest_index(place: str | None = None) -> Index:
-    """The index that caches digests."""
+    """Return the index that caches digests."""
     return Index("digests", f"{__version__}.{INDEX_VERSION}", place)
 
 
@@ -166,7 +166,7 @@ class ReportBuilder:
         self._bad.append(BadRecord(record, why))
 
     def report(self, baseline: str | None = None) -> Report:
-        """The report of all sessions so far. Raises WrongUse if no run has the baseline policy, or none a label."""
+        """Return the report of all sessions so far. Raises WrongUse if no run has the baseline policy or a label."""
         if self._labels is not None:
             self._labels.check_used()
         if baseline is not None and baseline not in self._policies:
@@ -202,7 +202,7 @@ def label_runs(
 ) -> list[LabelledRun]:
     """Label the runs of a session.
 
-    A rating under the session's id applies to its last run, a kind of task to all of them. `whole`: whether `digests`
+    A rating under the session's id applies to its last run, a kind of task to all of them. whole: whether `digests`
     includes the session's last run. verdicts: for each run, what a file of labels says of it (`Labels.verdicts_of`).
     """
     runs = []
@@ -219,7 +219,7 @@ def label_runs(
 
 
 def task_kind(digest: RunSummary) -> str:
-    """The kind of task whose recommended limits the run had; empty if it had other limits."""
+    """Return the kind of task whose recommended limits the run had; empty if it had other limits."""
     limits = (digest.soft, digest.allowed)
     return next((kind for kind, one in RECOMMENDED.items() if limits == (one.soft_steps, one.hard_steps)), "")
 

@@ -1,6 +1,6 @@
-"""Reads files that people or other programs wrote about sessions: CSV with a header line, or JSON Lines.
+"""Readers of files that people or other programs wrote about sessions: CSV with a header line, or JSON Lines.
 
-Whatever is wrong is a WrongUse that names the file, the line, and what should stand there.
+Any error is a WrongUse that names the file, the line, and what is expected there.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import msgspec
 from ..decision import WrongUse
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
-"""Size limit of such a file."""
+"""Maximum size of such a file."""
 FilePath = str | os.PathLike[str]
 Row = Mapping[str, Any]
 
 
 def read_text(path: FilePath, what: str) -> str:
-    """The text of a file. `what`: what should be in it, such as "ratings"."""
+    """Return the text of a file. what: its expected content, such as "ratings"."""
     try:
         if Path(path).stat().st_size > MAX_FILE_BYTES:
             raise WrongUse(f"{path} is larger than {MAX_FILE_BYTES // 1024**2} MB: is it really a file of {what}?")
@@ -34,7 +34,7 @@ def read_text(path: FilePath, what: str) -> str:
 
 
 def json_rows(path: FilePath, text: str, example: str) -> Iterator[tuple[int, Row]]:
-    """Each line of JSON Lines that is not blank, with its number. `example`: a line as it should be."""
+    """Yield each line of JSON Lines that is not blank, with its number. example: a correct line."""
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -48,7 +48,7 @@ def json_rows(path: FilePath, text: str, example: str) -> Iterator[tuple[int, Ro
 
 
 def csv_rows(path: FilePath, text: str, check_header: Callable[[Sequence[str]], None]) -> Iterator[tuple[int, Row]]:
-    """Each row of CSV that is not blank, with its line number. The separator is a comma, a semicolon or a tab.
+    """Yield each row of CSV that is not blank, with its line number. The separator is a comma, a semicolon or a tab.
 
     check_header: called with the names of the columns, in lower case and with `_` for spaces; raises WrongUse.
     """

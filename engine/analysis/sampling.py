@@ -1,6 +1,6 @@
 """Choice of the sessions that a report shows: the most interesting ones, by kind of problem.
 
-Also says which records could not be read, or only in part.
+The module also says which records could not be read, or only in part.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REASONS = {
 
 
 class SampledSession(Struct, frozen=True, kw_only=True):
-    """A session that is shown, and why."""
+    """A session that is shown, with the reasons."""
 
     record: str
     session_id: str
@@ -41,7 +41,7 @@ class SampledSession(Struct, frozen=True, kw_only=True):
     number: int
     """Its position among all sessions that were read, from 1."""
     view_id: str = ""
-    """Its id in `endstop view` over the same records (`view_ids`)."""
+    """Its id in `endstop view` for the same records (`view_ids`)."""
 
 
 class SessionSampler:
@@ -52,7 +52,7 @@ class SessionSampler:
         self._seen = 0
         self._heaps: dict[str, list[tuple[float, int, SampledSession]]] = {reason: [] for reason in REASONS}
         self._first: list[SampledSession] = []
-        """The first sessions, for the case that all of them can be shown."""
+        """The first sessions, in case all of them can be shown."""
 
     def add(self, record: str, runs: Sequence[LabelledRun]) -> None:
         """Add a session."""
@@ -71,11 +71,11 @@ class SessionSampler:
         if len(self._first) < self._most:
             self._first.append(session)
         for reason, measure in measures.items():
-            heap, entry = self._heaps[reason], (measure, -self._seen, session)  # the earlier of equals
+            heap, entry = self._heaps[reason], (measure, -self._seen, session)  # the earlier one if equal
             (heapq.heappush if len(heap) < self._most else heapq.heappushpop)(heap, entry)
 
     def sampled(self) -> tuple[SampledSession, ...]:
-        """The sessions to show, sorted by their first reason, each once.
+        """Return the sessions to show, sorted by their first reason, each once.
 
         If there are too many, the reasons take turns: each contributes its top session that is not yet taken.
         """
@@ -100,7 +100,7 @@ def _order(session: SampledSession) -> tuple[int, int, int]:
 
 
 def _measures(runs: Sequence[LabelledRun]) -> dict[str, float]:
-    """How strongly each reason applies to a session; reasons that do not apply are left out."""
+    """Return how strongly each reason applies to a session; reasons that do not apply are left out."""
     steps = sum(run.digest.used.steps for run in runs)
     tokens = sum(run.digest.used.usage.input_tokens + run.digest.used.usage.output_tokens for run in runs)
     statuses = {run.digest.status for run in runs}
@@ -122,7 +122,7 @@ def _measures(runs: Sequence[LabelledRun]) -> dict[str, float]:
 
 
 def _many_after_change(run: LabelledRun) -> int:
-    """The steps after the last change if they are `MANY_STEPS_AFTER` or more; else 0."""
+    """Return the number of steps after the last change if it is `MANY_STEPS_AFTER` or more; else 0."""
     after = run.used_after("changed")
     return after.steps if after is not None and after.steps >= MANY_STEPS_AFTER else 0
 
@@ -131,12 +131,13 @@ def _many_after_change(run: LabelledRun) -> int:
 
 
 def view_ids(own_ids: Mapping[Path, str]) -> dict[Path, str]:
-    """The id by which `endstop view` names the session of each file: its own, or of a second file with that, `ID~2`.
+    """Return the id by which `endstop view` names the session of each file.
 
-    The order of the paths decides which file is the second. The result has that order.
+    That is the session's own id or, for a second file with the same id, `ID~2`. The order of the paths decides which
+    file is the second. The result has that order.
     """
     taken: dict[str, int] = {}
-    """How many files have each id."""
+    """Number of files with each id."""
     ids = {}
     for path, own in sorted(own_ids.items()):
         id = own
@@ -152,16 +153,16 @@ def view_ids(own_ids: Mapping[Path, str]) -> dict[Path, str]:
 
 
 class BadRecord(Struct, frozen=True):
-    """A file that could not be read, or only in part, and why."""
+    """A file that could not be read, or only in part, with the reason."""
 
     record: str
     why: str
 
 
 def partly_read(record: str, damaged: int, lost: int, done: str) -> BadRecord | None:
-    """The entry for a record with damaged lines or missing events; None if the record is complete.
+    """Return the entry for a record with damaged lines or missing events; None if the record is complete.
 
-    `done`: what the caller did with the rest of the record, as a word for the message: "counted" or "tested".
+    done: what the caller did with the rest of the record, as a word for the message: "counted" or "tested".
     """
     if not (damaged or lost):
         return None

@@ -1,6 +1,6 @@
 """Labels of runs: whether the work was good, and when it was done, from ratings, labels, evaluations and rewards.
 
-Ratings come from a file, CSV with a header line or JSON Lines, told apart by content. Each line has an id
+Ratings come from a file, CSV with a header line or JSON Lines, distinguished by content. Each line has an id
 (`session_id`, `session`, `run_id`, `run` or `id`) and a `rating`, a `kind` of task, or both. A rating is good, bad,
 pass, fail, yes, no, a number from 0 to 1, or a number with its scale: `4.5/5`, or 4.5 with a `scale` column of 5.
 """
@@ -29,7 +29,7 @@ RATING_WORDS = {
 }
 LIMITS = frozenset({"step_limit", "tool_call_limit", "token_limit", "cost_limit", "time_limit"})
 LabelSource = Literal["rating", "label", "evaluation", "reward", ""]
-"""Where a label comes from; empty if there is none."""
+"""Source of a label; empty if there is none."""
 WorkState = Literal["checked", "said", "said_after_failures", "wrong", "not_said"]
 """How good the work of a run is known to be.
 
@@ -44,7 +44,8 @@ said: a completion call, or a text that ends the work, accepted or not. changed:
 the first check that passed since that change (`anchors.py`).
 """
 MANY_STEPS_AFTER = 5
-"""A few steps after the last change are to be expected: a look at it, a test, the report. So many are not."""
+"""Number of steps after the last change from which they are many. A few are to be expected: a look at it, a test, the
+report."""
 RunEnd = Literal["completion", "text", "limit", "other", "unfinished"]
 """How a run ended.
 
@@ -54,7 +55,7 @@ time. other: any other stop reason. unfinished: the record ends before the run d
 
 
 class LabelledRun(Struct, frozen=True, kw_only=True):
-    """A run and what is known of its work."""
+    """A run and what is known about its work."""
 
     digest: RunSummary
     kind: str = ""
@@ -63,7 +64,7 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
     """Whether the work was good; None if the run has no rating, label, evaluation or reward."""
     by: LabelSource = ""
     done: ResourceUse | None = None
-    """Tokens and steps up to the report that the work was done; None if it never was reported."""
+    """Tokens and steps up to the report that the work was done; None if there was no such report."""
 
     @property
     def ended(self) -> RunEnd:
@@ -80,7 +81,7 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
 
     @property
     def known(self) -> WorkState:
-        """How good its work is known to be, from ratings and rewards, too."""
+        """How good its work is known to be, including from ratings and rewards."""
         if self.good is not None:
             return "checked" if self.good else "wrong"
         if not self.ended_as_done or self.done is None:
@@ -118,7 +119,8 @@ def label_run(
 ) -> LabelledRun:
     """Label a run. A rating takes precedence over the verdict of a file of labels, an evaluation over a reward.
 
-    verdict: whether the run was good by a label; None without one. It never contradicts an evaluation (`labels.py`).
+    verdict: whether the run was good according to a label; None without one. It never contradicts an evaluation
+    (`labels.py`).
     """
     good, by = _label_of(digest, rating, verdict)
     return LabelledRun(digest=digest, kind=kind, good=good, by=by, done=_reported_done(digest, good))
@@ -139,8 +141,8 @@ def _label_of(digest: RunSummary, rating: float | None, verdict: bool | None) ->
 def _reported_done(digest: RunSummary, good: bool | None) -> ResourceUse | None:
     """Return what had been used when the work was reported as done: at the accepted completion, or at the last text.
 
-    If the run ended well, the model's first claim to be done counts instead, provided it did nothing after it but
-    repeat the claim.
+    If the run ended well, the model's first claim to be done counts instead, provided that it did nothing afterwards
+    except repeat the claim.
     """
     done, claimed = digest.done, digest.claimed
     ends_well = good is True or (digest.status == "completed" and good is None)
@@ -165,16 +167,16 @@ NO_RATING = Rating()
 
 
 class RatingStatistics(Struct, frozen=True, kw_only=True):
-    """How many ratings matched a session or run, and their distribution. All are scaled to 0 to 1."""
+    """Number of ratings that matched a session or run, and their distribution. All are scaled to the range 0 to 1."""
 
     given: int
     used: int
     unmatched: tuple[str, ...]
-    """Ids that match no session or run of these records."""
+    """Ids that do not match any session or run of these records."""
     rated: int = 0
-    """How many of `used` have a rating, not just a kind of task."""
+    """Number of ids in `used` with a rating, not just a kind of task."""
     mean: float | None = None
-    """Mean of the `rated` ones; None if there are none."""
+    """Mean of these ratings; None if there are none."""
     deviation: float | None = None
     """Sample standard deviation; None for fewer than two."""
     lowest: float | None = None
@@ -182,7 +184,7 @@ class RatingStatistics(Struct, frozen=True, kw_only=True):
 
 
 class Ratings:
-    """Ratings by id. Keeps track of which ids were looked up."""
+    """Ratings by id. Keeps track of the ids that were looked up."""
 
     def __init__(self, given: Mapping[str, Rating] | None = None) -> None:
         self._ratings = dict(given or {})
@@ -198,7 +200,7 @@ class Ratings:
 
     @property
     def statistics(self) -> RatingStatistics:
-        """How many ratings belong to a session or run that was looked up, and how these are distributed."""
+        """Number of ratings that belong to a session or run that was looked up, and their distribution."""
         values = [value for id in self._ratings if id in self._used and (value := self._ratings[id].rating) is not None]
         return RatingStatistics(
             given=len(self),
@@ -217,7 +219,7 @@ class Ratings:
         return tuple(id for id in self._ratings if id not in self._used)
 
     def rating_of(self, id: str) -> Rating:
-        """The rating of a session or run; an empty one if there is none."""
+        """Return the rating of a session or run; an empty one if there is none."""
         found = self._ratings.get(id)
         if found is None:
             return NO_RATING
@@ -226,7 +228,7 @@ class Ratings:
 
 
 def read_ratings(path: FilePath) -> Ratings:
-    """Read a file of ratings. Raises WrongUse that names the wrong line and what it should be."""
+    """Read a file of ratings. Raises WrongUse that names the wrong line and what is expected."""
     ratings: dict[str, Rating] = {}
     lines: dict[str, int] = {}
     for number, entry in _entries(path):
@@ -240,7 +242,7 @@ def read_ratings(path: FilePath) -> Ratings:
 
 
 def _entries(path: FilePath) -> Iterator[tuple[int, Row]]:
-    """Each line that is not blank, with its number."""
+    """Yield each line that is not blank, with its number."""
     text = read_text(path, "ratings")
     if text.lstrip()[:1] == "{":
         return json_rows(path, text, '{"session_id": ..., "rating": ...}')
@@ -271,7 +273,7 @@ def _parse_entry(where: str, entry: Row) -> tuple[str, Rating]:
 
 
 def _parse_rating(where: str, cell: Any, scale: Any) -> float | None:
-    """A rating from 0 to 1; None for an empty cell."""
+    """Return a rating from 0 to 1; None for an empty cell."""
     best = None if _is_blank(scale) else _parse_scale(where, scale)
     if _is_blank(cell):
         return None

@@ -8,9 +8,9 @@ from math import ceil, floor, log10, sqrt
 from msgspec import Struct
 
 MAX_BINS = 20
-"""Bins of a distribution at most, not counting the open one at its end."""
+"""Maximum number of bins of a distribution, not counting the open one at its end."""
 EXACT_UP_TO = 1000
-"""Values up to this one are counted exactly, larger ones rounded to three digits."""
+"""Largest value that is counted exactly; larger ones are rounded to three digits."""
 Z = 1.959964
 """95 % of a normal distribution lie within this many standard deviations of its mean."""
 
@@ -27,7 +27,7 @@ class Interval(Struct, frozen=True):
 
 
 def wilson_interval(part: int, whole: int) -> Interval | None:
-    """A proportion with its score interval (Wilson 1927). None if `whole` is 0."""
+    """Return a proportion with its score interval (Wilson 1927). None if `whole` is 0."""
     if whole == 0:
         return None
     p, z2 = part / whole, Z * Z
@@ -37,14 +37,14 @@ def wilson_interval(part: int, whole: int) -> Interval | None:
 
 
 def clamp_share(interval: Interval | None) -> Interval | None:
-    """Cut an interval to 0 to 1, which the normal approximation may exceed."""
+    """Return an interval limited to 0 to 1, which the normal approximation may exceed."""
     return interval and Interval(interval.value, max(0.0, interval.low), min(1.0, interval.high))
 
 
 class RatioEstimator:
     """Ratio of two sums over sessions, such as steps saved to steps made, with a confidence interval.
 
-    The sample unit is the session, so that the interval reflects how sessions differ (ratio estimator: Cochran,
+    The sample unit is the session, so that the interval reflects how much sessions differ (ratio estimator: Cochran,
     Sampling Techniques, 3rd edition, chapter 6).
     """
 
@@ -63,7 +63,7 @@ class RatioEstimator:
         self._nd += numerator * denominator
 
     def interval(self) -> Interval | None:
-        """The ratio so far with its confidence interval.
+        """Return the ratio so far with its confidence interval.
 
         None for fewer than two sessions, or if the denominator is 0.
         """
@@ -79,7 +79,7 @@ class RatioEstimator:
 
 
 class Bin(Struct, frozen=True, kw_only=True):
-    """How many values lie between `low` and `high`, both included. `high` is None in an open last bin."""
+    """Number of values between `low` and `high`, both included. `high` is None in an open last bin."""
 
     low: int
     high: int | None
@@ -123,11 +123,11 @@ class RunningDistribution:
         return self.counts.total()
 
     def count_up_to(self, most: int) -> int:
-        """How many values are `most` or less."""
+        """Return the number of values that are `most` or less."""
         return sum(times for value, times in self.counts.items() if value <= most)
 
     def mean(self) -> Interval | None:
-        """The mean with its confidence interval, by the normal approximation. None for fewer than two values."""
+        """Return the mean with its confidence interval, by the normal approximation. None for fewer than two values."""
         runs = self.runs
         if runs < 2:
             return None
@@ -142,7 +142,7 @@ class RunningDistribution:
         return max(0.0, (self._squares - self.total * self.total / runs) / (runs - 1)) if runs > 1 else 0.0
 
     def distribution(self) -> Distribution:
-        """Summary of all values so far."""
+        """Return a summary of all values so far."""
         runs = self.runs
         if not runs:
             return Distribution(runs=0)
@@ -171,7 +171,7 @@ def _three_digits(value: int) -> int:
 
 
 def _bins(values: list[tuple[int, int]], runs: int) -> tuple[Bin, ...]:
-    """Bins of equal, round width. If a few values lie far out, they share an open last bin."""
+    """Return bins of equal, round width. If a few values are far from the rest, they share an open last bin."""
     lowest, far = values[0][0], values[-1][0]
     most = _nth(values, min(runs - 1, ceil(0.98 * runs) - 1))
     width = _round_width(max(1, (most - lowest + 1) / MAX_BINS))
@@ -194,7 +194,7 @@ def _bins(values: list[tuple[int, int]], runs: int) -> tuple[Bin, ...]:
 
 
 def _round_width(least: float) -> int:
-    """Width for the bins of a histogram: the smallest round number (1, 2, 5, 10, 20, 50, ...) from `least` on.
+    """Return the width of a histogram's bins: the smallest round number (1, 2, 5, 10, 20, 50, ...) from `least` on.
 
     `least`, 1 or more, is the width at which the values fit into `MAX_BINS` bins.
     """

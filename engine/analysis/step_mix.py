@@ -1,7 +1,7 @@
 """The mix of step kinds: what the steps of some sessions brought, as shares; and drift, when two mixes differ.
 
-The guarantee of a fitted policy holds for work like that which it was fitted on. Whether other records are such work
-shows in their mix: the distance of two is the share of steps that would have to be of another kind for both to be the
+The guarantee of a fitted policy holds for work like that on which it was fitted. The mix shows whether other records
+are such work: the distance of two mixes is the share of steps that would have to be of another kind for both to be the
 same (total variation), from 0 to 1.
 """
 
@@ -14,11 +14,11 @@ from math import fsum
 from msgspec import Struct
 
 DRIFT = 0.2
-"""The distance above which the guarantee is not given. Random halves of one agent's sessions, 50 in each, are 0.03 to
-0.13 apart in the median, and different agents 0.11 to 0.67 (12 agents, 2,700 sessions of docs/explanation/evidence.md).
-"""
+"""The distance above which the guarantee does not hold. Random halves of one agent's sessions, 50 in each, are 0.03 to
+0.13 apart in the median, and different agents 0.11 to 0.67 (12 agents, 2,700 sessions of
+docs/explanation/evidence.md)."""
 LEAST_SESSIONS = 20
-"""With fewer sessions the distance says more about chance than about the work."""
+"""Minimum number of sessions; with fewer, the distance says more about chance than about the work."""
 
 
 class MixComparison(Struct, frozen=True, kw_only=True):
@@ -26,12 +26,12 @@ class MixComparison(Struct, frozen=True, kw_only=True):
 
     policy: str
     guarantee: str
-    """What `endstop fit` guaranteed, in words."""
+    """The guarantee of `endstop fit`, in words."""
     sessions: int
     distance: float | None
-    """From 0 to 1; None if the file of the policy has no mix, since an older endstop fitted it."""
+    """From 0 to 1; None if the policy's file has no mix, because an older endstop fitted it."""
     differences: dict[str, float]
-    """By kind of step, the share here less the share there, from -1 to 1; the largest first."""
+    """Share here minus share there, by kind of step, from -1 to 1; the largest difference first."""
 
     @property
     def holds(self) -> bool | None:
@@ -42,7 +42,7 @@ class MixComparison(Struct, frozen=True, kw_only=True):
 
 
 def add_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """How many steps of each kind there are in all of them."""
+    """Return the total number of steps of each kind."""
     total: Counter[str] = Counter()
     for one in counts:
         total.update(one)
@@ -50,7 +50,7 @@ def add_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def shares_of(counts: Mapping[str, int]) -> dict[str, float]:
-    """The share of each kind, the largest first. Empty without steps."""
+    """Return the share of each kind, the largest first. Empty without steps."""
     total = sum(counts.values())
     return {kind: round(many / total, 4) for kind, many in sorted(counts.items(), key=lambda item: -item[1]) if many}
 

@@ -1,7 +1,7 @@
 """Summary of one run in figures: a row of the index, a line of a report.
 
-`SummaryBuilder` folds a run's events, beside the facts, in memory that does not grow with the run. A summary holds
-figures and names; of texts it keeps only the beginning.
+`SummaryBuilder` folds a run's events, in addition to the facts, in memory that does not grow with the run. A summary
+holds figures and names; it keeps only the beginning of texts.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ..decision.text_kinds import TextKind, is_last_word
 from .anchors import ANCHOR_EVENTS, DoneClaim, WorkAnchors
 
 PREVIEW_LENGTH = 200
-"""Characters kept of a prompt, an answer and a detail."""
+"""Number of characters kept of a prompt, an answer and a detail."""
 
 
 class ResourceUse(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What a run had used up to some point."""
+    """Resources that a run had used up to some point."""
 
     steps: int = 0
     requests: int = 0
     calls: int = 0
-    """Tool calls that were run."""
+    """Number of tool calls that were run."""
     usage: Usage = Usage()
     ms: int = 0
 
     @classmethod
     def of(cls, facts: Facts) -> ResourceUse:
-        """What these facts say was used so far."""
+        """Return what was used so far according to these facts."""
         return cls(
             steps=facts.steps,
             requests=facts.requests,
@@ -56,7 +56,7 @@ class ResourceUse(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
         )
 
     def since(self, earlier: ResourceUse) -> ResourceUse:
-        """What was used between `earlier` and this point. `cost_usd` is None where this point's is not known."""
+        """Return what was used between `earlier` and this point. `cost_usd` is None if this point's cost is unknown."""
         now, then = self.usage, earlier.usage
         cost = None if now.cost_usd is None else now.cost_usd - (then.cost_usd or 0.0)
         return ResourceUse(
@@ -80,11 +80,12 @@ class ToolStats(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
     calls: int = 0
     failed: int = 0
-    """Calls that failed (`CallJudgement.failed`)."""
+    """Number of calls that failed (`CallJudgement.failed`)."""
     handed_back: int = 0
-    """Completions that were rejected."""
+    """Number of completions that were rejected."""
     not_run: int = 0
-    """Calls that were skipped, cancelled, denied, unanswered, cut off by a limit, or whose result is unknown."""
+    """Number of calls that were skipped, cancelled, denied, unanswered, cut off by a limit, or whose result is
+    unknown."""
     ms: int = 0
 
 
@@ -97,7 +98,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     policy: str = ""
     """The policy's name."""
     engine: str = ""
-    """The writer of the record: a version of endstop, or `import:<format>`."""
+    """Writer of the record: a version of endstop, or `import:<format>`."""
     started_at: str = ""
     prompt: str = ""
     """The first `PREVIEW_LENGTH` characters."""
@@ -118,20 +119,20 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     soft: int = 0
     """The soft limit on steps; 0 if there is none."""
     start: ResourceUse = ResourceUse()
-    """What belongs to another run: usage of the paused run that this one continues, or of what a fork copied."""
+    """Use that belongs to another run: the paused run that this one continues, or what a fork copied."""
     origin: ev.Origin | None = None
-    """For a fork: where it comes from. What it copied counts there: no figure below but `rounds`, `end`, `done`,
-    `claimed`, `changed` and `checked` includes it."""
+    """For a fork: where it comes from. What it copied counts there: the figures below do not include it, except
+    `rounds`, `end`, `done`, `claimed`, `changed` and `checked`."""
     source: ev.SessionSource | None = None
-    """For an imported session: where it was found. None in older records."""
+    """Where an imported session was found. None for any other, and in older records."""
     is_copy: bool = False
-    """Whether a fork copied all of it, so that nothing of it is to be counted."""
+    """Whether a fork copied all of it, so that nothing of it is counted."""
     rounds: int = 0
     end: ResourceUse = ResourceUse()
-    """Total usage, `start` included."""
+    """Total usage, including `start`."""
     done: ResourceUse | None = None
     """Usage when the work was reported as done: at the first accepted completion, or at the end of a run that
-    completed, unless it ended on a text that is no end (`text_kinds.LAST_WORDS`)."""
+    completed, unless it ended on a text that does not end the work (`text_kinds.LAST_WORDS`)."""
     claimed: ResourceUse | None = None
     """Usage when the model first said that it was done and did no more work after it (`anchors.DoneClaim`)."""
     changed: ResourceUse | None = None
@@ -143,20 +144,21 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     checked_by: str = ""
     """The tool that ran the test, or the name of the gate or of the evaluator."""
     last_text: TextKind | None = None
-    """What the last text is, if the last step had a text and no calls (`decision/text_kinds.py`)."""
+    """Kind of the last text, if the last step had a text and no calls (`decision/text_kinds.py`)."""
     completions: int = 0
-    """Completion calls, accepted or not."""
+    """Number of completion calls, accepted or not."""
     rejections: int = 0
     repeats: int = 0
-    """Most times in a row that the same calls had the same results (`Repetitions`); 1 if nothing was repeated."""
+    """Highest number of times in a row that the same calls had the same results (`Repetitions`); 1 if nothing was
+    repeated."""
     repeated_steps: int = 0
-    """Steps that only repeated earlier calls with the same results."""
+    """Number of steps that only repeated earlier calls with the same results."""
     nudges: int = 0
     reminders: int = 0
     compactions: int = 0
     questions: int = 0
     retries: int = 0
-    """Attempts that failed or were retracted."""
+    """Number of attempts that failed or were retracted."""
     tools: dict[str, ToolStats] = {}
     saved: CutSavings = CutSavings()
     """Output that cuts of responses saved."""
@@ -168,17 +170,17 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
 
     @property
     def errors(self) -> int:
-        """Calls and requests that failed: the events that are errors (`is_error`)."""
+        """Number of calls and requests that failed: the events that are errors (`is_error`)."""
         return self.retries + sum(tool.failed for tool in self.tools.values())
 
     @property
     def work(self) -> Work | None:
-        """What is known about the quality of the work. A run that ended on a text that is no end says nothing."""
+        """What is known about the quality of the work; a text that does not end the work does not report it as done."""
         work = derive_work(self.status, self.verdict)
         return work if work != "said" or is_last_word(self.last_text) else None
 
     def used_after(self, point: ResourceUse) -> ResourceUse:
-        """Usage of this run alone after this point, which may lie in what a fork copied."""
+        """Return the usage of this run alone after this point, which may be in what a fork copied."""
         return self.end.since(point if point.steps >= self.start.steps else self.start)
 
     @property
@@ -188,12 +190,12 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
 
     @property
     def wasted_steps(self) -> int:
-        """Steps after the work was reported as done."""
+        """Number of steps after the work was reported as done."""
         return 0 if self.done is None else self.used_after(self.done).steps
 
     @property
     def said(self) -> ResourceUse | None:
-        """Usage when the run said that it was done, accepted or not: `done` or `claimed`, the earlier of the two."""
+        """Usage when the run said that it was done, accepted or not: the earlier of `done` and `claimed`."""
         points = [point for point in (self.claimed, self.done) if point is not None]
         return min(points, key=lambda point: point.steps, default=None)
 
@@ -214,10 +216,10 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
 
 
 def is_error(event: ev.Event, facts: Facts, judge: CallJudge) -> bool:
-    """Whether an event counts as an error wherever errors are counted: a call failed, or an attempt at a request did.
+    """Return whether an event counts as an error wherever errors are counted: a call or an attempt at a request failed.
 
-    How the run ends is no error, nor is what a limit cuts off, or a verdict on the work: a rejected completion, a
-    failed evaluation. facts: those after the event. judge: that of the run, which says whether a call failed.
+    The way a run ends is not an error, nor is what a limit cuts off, or a verdict on the work: a rejected completion, a
+    failed evaluation. facts: those after the event. judge: the run's judge, which says whether a call failed.
     """
     if isinstance(event, ev.ToolCallResult):
         return judge.judge(event, facts).failed
@@ -237,7 +239,7 @@ class SummaryBuilder:
         self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
         self._claim = DoneClaim(started)
         self.judge = CallJudge(started)
-        """Judges the calls of the run."""
+        """Judge of the run's calls."""
         self._anchors = WorkAnchors(started, self.judge)
         self._outcome: Outcome | None = None
         self._verdict: EvaluationVerdict = "not_run"
@@ -251,7 +253,7 @@ class SummaryBuilder:
         self._running: dict[str, int] = {}
         self._tools: dict[str, list[int]] = {}
         self._copied = Facts()
-        """The facts after what a fork copied of its origin; empty ones for any other run."""
+        """The facts after what a fork copied from its origin; empty facts for any other run."""
         self._copying = started.origin is not None
 
     def feed(self, event: ev.Event, facts: Facts) -> None:
@@ -272,7 +274,7 @@ class SummaryBuilder:
         self._saved = CutSavings()
 
     def build(self, facts: Facts) -> RunSummary:
-        """The summary of the run so far; `facts` are those after its latest event."""
+        """Return the summary of the run so far. facts: those after its latest event."""
         is_copy = self._copying
         if is_copy:
             self._facts = facts

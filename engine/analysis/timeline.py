@@ -15,13 +15,13 @@ from ..records.scan import scan
 from .summary import RunSummary, SummaryBuilder, is_error
 
 STEPS_PER_END = 150
-"""Steps kept from the beginning and from the end of a run; those between are only counted."""
+"""Number of steps kept from each end of a run; those in between are only counted."""
 MAX_CALLS = 8
-"""Calls kept per step; further ones are only counted."""
+"""Maximum number of calls kept per step; further ones are only counted."""
 MAX_NAME_LENGTH = 60
-"""Characters kept of a tool's name."""
+"""Number of characters kept of a tool's name."""
 MAX_RUNS = 20
-"""Runs kept per session, the first ones."""
+"""Maximum number of runs kept per session, the first ones."""
 
 StepMark = Literal["completion", "rejected", "error", "question", "calls", "text", "closing", "empty"]
 """What happened in a step. If several apply, the first one counts: a completion was accepted; a completion was
@@ -46,13 +46,14 @@ class StepCell(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     step: int
     number: int
-    """The number in STEP_STARTED. That of a closing step follows the last step's; `step` is the last step's again."""
+    """The number in STEP_STARTED. A closing step's is one higher than the last step's; its `step` is that of the last
+    step."""
     mark: StepMark
     calls: tuple[StepCall, ...] = ()
     more_calls: int = 0
     said: tuple[Intervention, ...] = ()
     repeated: bool = False
-    """Whether it only made the same calls with the same results as before."""
+    """Whether it only repeated calls with the same results."""
     input_tokens: int = 0
     output_tokens: int = 0
     estimated: bool = False
@@ -64,10 +65,10 @@ class RunTimeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     digest: RunSummary
     number: int
-    """Number of the run in its record, from 1; copies of a fork's origin count."""
+    """Number of the run in its record, from 1; copies of a fork's origin are included."""
     cells: tuple[StepCell, ...]
     left_out: int = 0
-    """Steps in the middle that were not kept."""
+    """Number of steps in the middle that were not kept."""
     left_out_after: int = 0
     """Number of cells in `cells` that come before the steps that were left out."""
 
@@ -80,12 +81,12 @@ class SessionTimeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def record_timeline(path: Path) -> SessionTimeline:
-    """The timeline of a record. Raises WrongUse if the file is not a record."""
+    """Return the timeline of a record. Raises WrongUse if the file is not a record."""
     return build_timeline(scan(path))
 
 
 def build_timeline(events: Iterable[Event]) -> SessionTimeline:
-    """The timeline of the events of one record, with or without stream parts; without what a fork copied."""
+    """Return the timeline of the events of one record, with or without stream parts; without what a fork copied."""
     runs: list[RunTimeline] = []
     many = started = 0
     facts = Facts()
@@ -127,14 +128,14 @@ class TimelineBuilder:
         self._begin(0, 0, 0)
 
     def feed(self, event: Event, facts: Facts) -> None:
-        """Add an event. `facts`: the facts of the run after it."""
+        """Add an event. facts: the facts of the run after it."""
         self._digester.feed(event, facts)
         change = _CHANGES.get(type(event))
         if change is not None and not ev.is_copied(event, self._started):
             change(self, event, facts)
 
     def timeline(self, facts: Facts) -> RunTimeline:
-        """The timeline so far."""
+        """Return the timeline so far."""
         self._close(facts)
         kept = len(self._first) + len(self._last)
         return RunTimeline(
@@ -240,7 +241,7 @@ class TimelineBuilder:
             self._between(facts, "resumed")
 
     def _between(self, facts: Facts, said: Intervention | None) -> None:
-        """Close the current step; `said` belongs to the next one."""
+        """Close the current step. said: something that belongs to the next one."""
         self._close(facts)
         if said is not None:
             self._interventions.append(said)
