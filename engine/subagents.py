@@ -164,7 +164,7 @@ class Subagent:
         return await self._end_of(self._session.start(prompt, deps=self._deps, run_id=self._run_id), prompt)
 
     async def go_on(self) -> Outcome:
-        """Return the outcome of a run that continues after answers or a kill; that of a run that had ended, as it was."""
+        """Return the outcome of a run that continues: after answers or after a kill, or that had already ended."""
         run, session = self._found, self._session
         if run is None or (self._asker is not None and run.started.run_id == self._asker.run_id):
             return await self._end_of(session.start_given(self._answers(), deps=self._deps, run_id=self._run_id))
