@@ -193,4 +193,4 @@ def _check(tasks: Sequence[Task]) -> None:
             raise WrongUse(f"task {name}: its prompt is {task.prompt!r}; a task is a prompt, or a Task that has one")
         ids[name] += 1
         if ids[name] > 1:
-            raise WrongUse(f"two tasks have the id {name!r}: give each an id of its own")
+            raise WrongUse(f"two tasks have the id {name!r}: give each a different id")

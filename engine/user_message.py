@@ -109,7 +109,9 @@ def checked_image(place: str, image: Image) -> Image:
     kind = media_type_of(image.data)
     if kind is None:
         known = ", ".join(name.removeprefix("image/") for name in MEDIA_TYPES)
-        raise WrongUse(f"{place}: these {len(image.data)} bytes are no image of a known type: convert it to {known}")
+        raise WrongUse(
+            f"{place}: these {len(image.data)} bytes are not an image of a known type: convert it to {known}"
+        )
     return replace(image, media_type=kind)
 
 
@@ -147,7 +149,7 @@ def _check_url(place: str, url: str) -> None:
             f"{place}: {preview(mask_url(url))} is not the URL of an image: it begins with https://; or {hint}"
         )
     if parts.username is not None:
-        raise WrongUse(f"{place}: the URL {preview(mask_url(url))} holds a login, which would stand in records: {hint}")
+        raise WrongUse(f"{place}: the URL {preview(mask_url(url))} contains a login, which would be in records: {hint}")
     if _is_private(host):
         raise WrongUse(f"{place}: {preview(mask_url(url))} is on this host or in a private network: {hint}")
 
