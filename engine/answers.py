@@ -82,7 +82,7 @@ def _check_answer(
         waiting = ", ".join(q.call_id for q in questions) or "none"
         raise WrongUse(f"no question {call_id!r} is open in {where} (open: {waiting})")
     if isinstance(given, Approve | Deny) and question.tool is None:
-        raise WrongUse(f"question {call_id!r} in {where} asks for no approval: use answer({call_id!r}, text)")
+        raise WrongUse(f"question {call_id!r} in {where} does not ask for approval: use answer({call_id!r}, text)")
     answer = _read(question, given, toolbox)
     if answer.says == "yes" and answer.arguments is None and call_id in redacted:
         raise WrongUse(

@@ -124,7 +124,7 @@ class Durable(Live):
             return None
         except ResultNotStored as error:
             facts = self._log.facts
-            what = "a response is not kept: should the process die now, it is requested again"
+            what = "a response is not kept: if the process dies now, it is requested again"
             log_warning(what, why=str(error), run_id=facts.run_id, session_id=facts.session_id)
         if made:
             return made[0]

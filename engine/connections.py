@@ -65,7 +65,7 @@ async def keep_open(provider: AbstractAsyncContextManager[Any], model: str) -> A
         if not holding.done():
             await asyncio.wait((holding,), timeout=CLOSE_SECONDS)
         if not holding.done():
-            log_warning("a provider takes long to close; nobody waits for it", model=model)
+            log_warning("a provider takes a long time to close; not waiting for it", model=model)
             asyncio.get_running_loop().call_later(LAST_SECONDS, holding.cancel)
 
 

@@ -43,8 +43,8 @@ def check_factory(factory: Any) -> None:
         return
     if not callable(factory):
         raise WrongUse(
-            f"deps is {preview(factory)}: Engine(deps=...) takes a function that makes them for each run; hand what is "
-            "there already to the run: engine.run(prompt, deps=...)"
+            f"deps is {preview(factory)}: Engine(deps=...) takes a function that makes them for each run. Pass "
+            "existing ones to the run: engine.run(prompt, deps=...)"
         )
     if inspect.isclass(factory):  # its first argument would silently be the context
         raise WrongUse(f"deps: {factory.__name__} is a class: write a function of the RunContext that makes one")
@@ -86,4 +86,4 @@ async def _close(opened: AbstractAsyncContextManager[Any] | None, about: RunCont
         if opened is not None:
             await opened.__aexit__(None, None, None)
     except Exception as error:
-        log_warning("what a run's deps hold could not be closed", run_id=about.run_id, error=error_text(error))
+        log_warning("the dependencies of a run could not be closed", run_id=about.run_id, error=error_text(error))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Engine(Generic[DepsT, OutputT]):
-    """Agent loop with a provider, tools and a policy. Safe for many runs at once in one event loop.
+    """Runner of agents with a provider, tools and a policy. Safe for many runs at once in one event loop.
 
     provider: the source of responses.
     tools: the tools that the model may call. `presets` are added to them, except completion tools if `tools` has one.
@@ -139,7 +139,9 @@ class Engine(Generic[DepsT, OutputT]):
             raise WrongUse(f"session_id is {session_id!r}: write a text, or leave it out")
         if not isinstance(owner, str | None) or not isinstance(metadata, Mapping | None):
             what = (
-                f"owner is {owner!r}: write a text" if not isinstance(owner, str | None) else "metadata is no mapping"
+                f"owner is {owner!r}: write a text"
+                if not isinstance(owner, str | None)
+                else "metadata is not a mapping"
             )
             raise WrongUse(f"{what}, or leave it out")
         check_record(record)

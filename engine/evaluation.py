@@ -34,7 +34,7 @@ MAX_OUTPUT_CHARACTERS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationInput(Generic[DepsT]):
-    """Argument of an evaluator."""
+    """Input of an evaluator."""
 
     outcome: Outcome
     record: str | None

@@ -229,7 +229,7 @@ def _check_decision(record: SessionRecord, number: int, at: int) -> None:
         why = "was not made by the policy: the run was cancelled, or ended by an internal error"
     else:
         event = next((event for event in run.events if event.seq == at), None)
-        why = "is no decision" if event is None else f"is no decision, but {type(event).__struct_config__.tag}"
+        why = "is not a decision" if event is None else f"is not a decision, but {type(event).__struct_config__.tag}"
     raise WrongUse(f"{name}: event {at} {why}{_nearest(seqs, at)}{_elsewhere(record, number, at)}")
 
 
@@ -260,7 +260,7 @@ def _check_whole(path: str, run: RecordedRun) -> None:
         if event.seq != expected:
             raise WrongUse(
                 f"{path}: events {expected} to {event.seq - 1} of run {run.started.run_id} cannot be read: they are "
-                "missing, or of a newer endstop; a fork needs all before its decision"
+                "missing, or from a newer endstop; a fork needs all events before its decision"
             )
 
 

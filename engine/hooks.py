@@ -44,12 +44,12 @@ LATEST = 20
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Verdict of a gate: the completion is good, and the run ends."""
+    """A gate's acceptance of a completion: the run ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Verdict of a gate: the completion is handed back to the model with this reason."""
+    """A gate's rejection of a completion, which is handed back to the model with this reason."""
 
     reason: str
 
@@ -88,7 +88,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """Preparation of the model: a message that it reads before it answers."""
+    """A message that the model reads before it answers."""
 
     message: str = ""
     """Text added after the prompt, in the user's role; none if empty."""

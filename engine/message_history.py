@@ -35,8 +35,8 @@ _PROBLEMS = {
     "system in the middle": "is a system message after the beginning: one may come first, or write Engine(system=...)",
     "doubled call id": "makes a call with an id that another call has",
     "image": "holds an image that cannot be read, or where no image can be",
-    "no message": f"is no message: {_FORMS}",
-    "another form": f"has another form: {_FORMS}",
+    "no message": f"is not a message: {_FORMS}",
+    "another form": f"has an unknown form: {_FORMS}",
     "provider tool": "holds a call of a tool that the provider ran itself, which cannot be sent to every model",
 }
 
@@ -48,7 +48,9 @@ def read_history(history: Iterable[Any]) -> tuple[Message, ...]:
     given = list(history)
     ours = [isinstance(message, _OURS) for message in given]
     if given and any(ours) and not all(ours):
-        raise WrongUse(f"history[{ours.index(not ours[0])}] is in another form than those before it: write all in one")
+        raise WrongUse(
+            f"history[{ours.index(not ours[0])}] has a different form from those before it: write all in one"
+        )
     placed = list(enumerate(given)) if all(ours) else _read_forms(given)
     return tuple(_checked(placed))
 
@@ -65,7 +67,7 @@ def read_prompt(prompt: str | Sequence[Any], role: str = "prompt") -> UserMessag
     except WrongUse as error:
         raise WrongUse(str(error).replace("history[0]", f"the {role}", 1)) from None
     if len(read) != 1 or not isinstance(read[0], UserMessage):
-        raise WrongUse(f"the {role} holds other parts than texts and images")
+        raise WrongUse(f"the {role} contains parts other than texts and images")
     return user_message(read[0], role)
 
 

@@ -96,7 +96,7 @@ def plan_tool(tools: Sequence[Tool], clock: Clock, completions: Sequence[Tool] =
         raise WrongUse("plan_execute_think needs a tool of kind ordinary, or a plan could hold nothing")
     known = {tool.name: tool for tool in (*tools, *completions)}
     if len(known) < len(tools) + len(completions):
-        raise WrongUse("two tools of one name: rename one, as in tool.renamed('other')")
+        raise WrongUse("two tools have the same name: rename one, as in tool.renamed('other')")
 
     async def plan_and_execute(
         steps: Sequence[Mapping[str, Any]], goal: str = ""

@@ -1,6 +1,6 @@
 """The point from which a run whose process was killed goes on.
 
-State is folded from the record up to the last decision. The ordinary loop runs the next round again: effects are
+State is folded from the record up to the last decision. The ordinary loop runs the open round again: effects are
 answered from the record (`recorded_round.py`), and the log recognises the events that the record already holds
 (`recorded_events.py`). Where the record ends, the run is live.
 """
@@ -22,7 +22,7 @@ from .recorded_events import call_of, describe
 from .records.qualified_names import current_name
 
 _HOOKS = ("gate", "judge", "text_rule", "handler", "system")
-"""Roles of the hooks that records name."""
+"""Roles of the hooks whose recorded verdicts need a hook of the same name."""
 _DELTAS = ev.STREAM_PARTS - {ev.ToolCallEnd}
 
 

@@ -305,7 +305,7 @@ class Session(Generic[DepsT, OutputT]):
         """Return the run of a session that `fork` made. It makes the forked decision again and continues from there."""
         point, lines = self._state.interrupted, self._state.fork_lines
         if point is None or not lines:
-            raise WrongUse(f"session {self.id} is no fork that can begin: make one with `session.fork(at=...)`")
+            raise WrongUse(f"session {self.id} is not a fork that can begin: make one with `session.fork(at=...)`")
         return self._new_run(ForkStarted(point, lines), point.started.run_id, deps)
 
     @property

@@ -1,4 +1,4 @@
-"""One request to a model outside of the run's steps: for a judgement or a summary. The caller counts its tokens."""
+"""A request to a model outside the steps of a run, for a judgement or a summary. The caller counts its tokens."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .decision.transcript import estimate_tokens
 from .providers import Prices, Provider, Request
 
 NO_ANSWER: frozenset[FinishReason] = frozenset({"content_filter", "context_full", "error", "pause", "retry"})
-"""Finish reasons after which the text is no answer. One cut off by its length may still hold what was asked for."""
+"""Finish reasons after which the text is not an answer. One cut off by its length may still hold what was asked for."""
 
 
 async def complete_text(provider: Provider, question: str, prices: Prices) -> tuple[str, Usage, FinishReason]:
-    """Ask a model one question: its text, the usage with its cost, and why it ended. Raises ProviderError."""
+    """Ask a model one question. Return its text, the usage with its cost, and why it ended. Raises ProviderError."""
     request = Request(messages=[UserMessage(question)], attempt="aside")
     parts: list[str] = []
     usage: Usage | None = None
@@ -67,7 +67,7 @@ async def summarise(
 
 
 def render_message(message: Message) -> str:
-    """One message of a run as text, for a model that is not part of the run."""
+    """Return one message of a run as text, for a model that is not part of the run."""
     match message:
         case SystemMessage(text):
             return f"Instructions: {text}"

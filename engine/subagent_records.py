@@ -1,7 +1,7 @@
-"""Where sessions of sub-agents are kept: in files beside the caller's record, or where a server keeps its sessions.
+"""Storage of sub-agents' sessions: in files next to the caller's record, or where a server keeps its sessions.
 
-A sub-agent's session has an id that follows from its call, so it is found again after the death of the process, and
-when the user has answered what it had asked.
+A sub-agent's session has an id derived from its call, so it is found again after the process died, and when the user
+has answered its questions.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ from .session import Session
 
 
 class SubagentRecords(Protocol):
-    """Keeps the sessions of sub-agents of one session. `name`: that of their tool."""
+    """Store of the sub-agents' sessions of one session. `name`: that of their tool."""
 
     def target(self, name: str, session_id: str) -> RecordTarget:
-        """Where the events of this session go; None if `kept` says it for each run."""
+        """Return the destination of this session's events; None if `kept` decides it for each run."""
         ...
 
     def path(self, name: str, session_id: str) -> str:
-        """Path of its record, from the folder of the caller's; empty if it is no file."""
+        """Return the path of its record, relative to the folder of the caller's record; empty if it is not a file."""
         ...
 
     async def runs(self, name: str, session_id: str) -> Sequence[RecordedRun]:
-        """The runs of this session that have begun; none if it is new."""
+        """Return the runs of this session that have begun; none if it is new."""
         ...
 
     def kept(
         self, session: Session, run: Run, config: RunConfig, title: str
     ) -> AbstractAsyncContextManager[Callable[[], None]]:
-        """Keep what this run does, until the block ends. Gives what is to be called once the run has begun.
+        """Keep what this run does until the block ends. The value is a function to call once the run has begun.
 
-        title: what people recognise a new session by.
+        title: a title by which people recognise a new session.
         """
         ...
 
 
 class SubagentFolder:
-    """A folder beside the caller's record, which is the file `record`."""
+    """Folder next to the caller's record, which is the file `record`."""
 
     def __init__(self, record: str) -> None:
         self._folder = subagents_folder(record)
 
     def target(self, name: str, session_id: str) -> Path:
-        """The file of this session; it need not exist yet."""
+        """Return the file of this session, which need not exist yet."""
         return self._folder / subagent_file(name, session_id)
 
     def path(self, name: str, session_id: str) -> str:
-        """See `SubagentRecords`."""
+        """Return the path of its record, relative to the folder of the caller's record."""
         return f"{self._folder.name}/{self.target(name, session_id).name}"
 
     async def runs(self, name: str, session_id: str) -> Sequence[RecordedRun]:
         """Return the runs of this session that have begun; none if it is new.
 
-        Makes the folder of its record, so that it can begin. A record of which not even the first line was written to
-        its end holds nothing: it is removed, and the session begins anew.
+        Creates the folder of its record, so that it can begin. A record whose first line is incomplete holds nothing:
+        it is removed, and the session starts over.
         """
         record = self.target(name, session_id)
         if not _has_whole_line(record):
@@ -74,7 +74,7 @@ class SubagentFolder:
     def kept(
         self, session: Session, run: Run, config: RunConfig, title: str
     ) -> AbstractAsyncContextManager[Callable[[], None]]:
-        """Nothing to do: the session writes its record."""
+        """Keep nothing, because the session writes its record."""
         return nothing_to_keep()
 
 
@@ -88,5 +88,5 @@ def _has_whole_line(path: Path) -> bool:
 
 
 def nothing_to_keep() -> AbstractAsyncContextManager[Callable[[], None]]:
-    """The context of a run of which no more is kept than its session does by itself."""
+    """Return a context for a run of which nothing is kept beyond what its session keeps by itself."""
     return nullcontext(lambda: None)

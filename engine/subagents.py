@@ -4,16 +4,16 @@
     async with Engine(provider, tools=[research]).start("Compare the three vendors.") as run:
         outcome = await run.wait()
 
-Each call is a run in a session of its own, whose RUN_STARTED names the call as its `parent`; its answer is the call's
-result. The sub-agent's events are its own: `Run.children` has its run. What the parent's log holds of it are two
-events: SUBAGENT_STARTED, and SUBAGENT_USED for each response, so that the parent's usage, limits and outcome include it
-at once, however the call ends.
+Each call is a run in a separate session, whose RUN_STARTED names the call as its `parent`; its answer is the call's
+result. The sub-agent's events are separate: `Run.children` has its run. The parent's log holds two kinds of events
+about it: SUBAGENT_STARTED, and SUBAGENT_USED for each response, so that the parent's usage, limits and outcome include
+it immediately, however the call ends.
 
-Limits of the parent on tokens and cost end its sub-agents after the response that reaches them; a shared `Budget` cuts
-that response, too. Steps are not counted together: they tell how far a loop has come with its own work.
+The parent's limits on tokens and cost end its sub-agents after the response that reaches them; a shared `Budget` also
+cuts that response. Steps are not added up: they show how far a loop has come with its own work.
 
-If the parent is recorded in a file, so is the sub-agent, in a folder beside it. After the death of the process the
-resumed parent runs the call again, which resumes the sub-agent from its own record. Without one, what it has done is
+If the parent is recorded in a file, so is the sub-agent, in a folder next to it. After the process died, the resumed
+parent runs the call again, which resumes the sub-agent from its own record. Without a record, what the sub-agent did is
 not known.
 """
 
@@ -53,7 +53,7 @@ from .tools.tool import Approval, Tool
 from .validation import check_measurable
 
 CAUSE = "parent"
-"""Why a sub-agent is cancelled when its call is: because of the parent's end, a completion, a limit or a timeout."""
+"""Why a sub-agent is cancelled with its call: because of the parent's end, a completion, a limit or a timeout."""
 
 
 def ask(prompt: str) -> str:
@@ -65,9 +65,9 @@ def ask(prompt: str) -> str:
 
 
 class SubagentTool(Tool):
-    """A tool whose calls are runs of an engine with this configuration. Made by `Engine.as_tool`.
+    """Tool whose calls are runs of an engine with this configuration. Made by `Engine.as_tool`.
 
-    prompt: makes the prompt of the arguments, which its signature declares.
+    prompt: function that makes the prompt from the arguments, which its signature declares.
     """
 
     kind_advice = "a sub-agent does work and cannot end that of its caller, so give it another name"
@@ -97,7 +97,7 @@ class SubagentTool(Tool):
         self.inner = config.toolbox
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """Run the sub-agent, or go on with it if it has begun; returns its answer, or what it asks the user."""
+        """Run the sub-agent, or continue it if it has begun. Return its answer, or what it asks the user."""
         parent = calling_context()
         subagent = Subagent(self, parent, this_call())
         try:
@@ -118,7 +118,7 @@ class SubagentTool(Tool):
         return result_of(self.name, outcome)
 
     async def _check(self, **arguments: Any) -> Happened | NotHappened | Unclear:
-        """What became of a call whose process died. A run that has not ended is no effect: the call goes on with it."""
+        """Return the outcome of a call whose process died. A run without an end is no effect: the call continues it."""
         kept = records_of(calling_context())
         return Unclear("the sub-agent has no record") if kept is None else NotHappened()
 
@@ -126,8 +126,8 @@ class SubagentTool(Tool):
 class Subagent:
     """The sub-agent that one call starts: a session. Each time the caller runs the call, it gets one more run.
 
-    parent: what the parts of the calling run share. call: the call. All ids follow from the calls, so that session and
-    run are found again after the death of the process.
+    parent: the context of the calling run. call: the call. All ids are derived from the calls, so that session and run
+    are found again after the process died.
     """
 
     def __init__(self, tool: SubagentTool, parent: Context, call: RunContext) -> None:
@@ -141,12 +141,12 @@ class Subagent:
         self._kept = records_of(parent)
         self._session = self._new_session()
         self._found: RecordedRun | None = None
-        """Its latest run, if it has begun and this process does not know it."""
+        """The latest run of the session, if it has begun and this process does not know it."""
         self._requests = 0
         """Requests since the last SUBAGENT_USED."""
 
     async def find(self) -> bool:
-        """Whether it has begun before, in this process or in one that died. Raises WrongUse if its record is lost."""
+        """Return whether it has begun, in this process or one that died. Raises WrongUse if its record is lost."""
         waiting = self._parent.subagents.waiting.pop(self._session_id, None)
         if waiting is not None:
             self._session.copy_from(waiting)
@@ -160,11 +160,11 @@ class Subagent:
         return bool(runs)
 
     async def begin(self, prompt: str) -> Outcome:
-        """The outcome of its first run."""
+        """Return the outcome of its first run."""
         return await self._end_of(self._session.start(prompt, deps=self._deps, run_id=self._run_id), prompt)
 
     async def go_on(self) -> Outcome:
-        """The outcome of a run that goes on: with the user's answers, from where it was killed, or as it had ended."""
+        """Return the outcome of a run that continues: after answers or after a kill, or that had already ended."""
         run, session = self._found, self._session
         if run is None or (self._asker is not None and run.started.run_id == self._asker.run_id):
             return await self._end_of(session.start_given(self._answers(), deps=self._deps, run_id=self._run_id))
@@ -176,7 +176,7 @@ class Subagent:
         return self._ended(run.finished.outcome)
 
     def _answers(self) -> list[AnswerGiven]:
-        """What the user said to its questions, as the caller's record has it."""
+        """Return the user's answers to its questions, as the caller's record has them."""
         said = self._parent.transcript.approvals
         both = (
             (question, said.get(f"{self._call.call_id}/{question.call_id}")) for question in self._session.questions
@@ -188,7 +188,7 @@ class Subagent:
         ]
 
     def passed_on(self, questions: Sequence[Question]) -> tuple[Question, ...]:
-        """Its questions as its caller asks them."""
+        """Return its questions in the form in which its caller asks them."""
         return tuple(map(self._passed_on, questions))
 
     def _passed_on(self, question: Question) -> Question:
@@ -204,7 +204,7 @@ class Subagent:
         return self._parent.deps if self._config.deps is None else None
 
     async def _end_of(self, run: Run, title: str = "", known: Sequence[Event] = ()) -> Outcome:
-        """Run it to its end. known: its events that are recorded already, for a run that is resumed."""
+        """Run it to its end. known: its events that are already recorded, for a run that is resumed."""
         self._announce()
         self._catch_up(known)
         run.leave_cause = CAUSE
@@ -280,7 +280,7 @@ class Subagent:
     def _report(self, at: int, usage: Usage) -> None:
         parent = self._parent
         if parent.log.finished:
-            return  # it did not end when it was cancelled, and was left behind
+            return  # it did not end when cancelled, and was left behind
         requests, self._requests = self._requests, 0
         run_id, call_id = self._run_id, self._call.call_id
         parent.log.append(SubagentUsed(call_id=call_id, run_id=run_id, at=at, requests=requests, usage=usage))
@@ -296,22 +296,22 @@ def _digest(call: RunContext) -> str:
 
 
 def _asker_of(parent: Context, call_id: str) -> Asker | None:
-    """The sub-agent of this call that has asked the user last; None if it has asked nothing."""
+    """Return the sub-agent of this call that asked the user last; None if it has asked nothing."""
     return next((one for one in reversed(parent.transcript.askers.values()) if one.call_id == call_id), None)
 
 
 def records_of(parent: Context) -> SubagentRecords | None:
-    """Where the sub-agents of this run are kept; None if nothing is kept of them."""
+    """Return where the sub-agents of this run are kept; None if nothing is kept of them."""
     if parent.subagents.records is not None or parent.record_path is None:
         return cast("SubagentRecords | None", parent.subagents.records)
     return SubagentFolder(parent.record_path)
 
 
 def _joined(config: RunConfig, parent: Context) -> RunConfig:
-    """Return the sub-agent's configuration with the budget and the redaction of its parent, where it has none.
+    """Return the sub-agent's configuration with its parent's budget and redaction where it has none.
 
     If its policy would not end a run at the parent's budget, it does not get the budget: its usage is then only counted
-    there.
+    in it.
     """
     options, budget = config.record_options, parent.budget
     if options.redact is None and parent.redact is not None:

@@ -1,11 +1,11 @@
 """Subscribers and middleware: functions that observe or surround a run.
 
-A subscriber is called with every event, in a task of its own, so that it cannot harm a run:
+A subscriber is called with every event, in a separate task, so that it cannot affect a run:
 
     def on_event(event: Event | Lagged, run: Run) -> None: ...      # or async
 
-One that raises is logged, once for each run, and gets the next event; one that is slow gets a `Lagged` in place of the
-events that it missed; one that never returns is left behind when the run ends.
+If it raises, that is logged, once per run, and it gets the next event. If it is slow, it gets a `Lagged` in place of
+the events that it missed. If it never returns, it is left behind when the run ends.
 
 Middleware surrounds a whole run, in the run's own task: tracing, a logging context, a transaction.
 
@@ -17,9 +17,9 @@ Middleware surrounds a whole run, in the run's own task: tracing, a logging cont
 
     engine = Engine(provider, observers=Observers(middleware=[tenant]))
 
-One task enters and leaves it, so a context variable or a span that it sets belongs to this run only. On entering,
-`run.context` is there; on leaving, the run has its outcome. If it raises on entering, the run does not begin, and
-the caller that starts the run gets the error.
+The same task enters and leaves it, so a context variable or a span that it sets belongs to this run only. On entering,
+`run.context` exists; on leaving, the run has its outcome. If it raises on entering, the run does not begin, and the
+caller that starts the run gets the error.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from .providers._logging import log_warning
 from .run import Run
 
 Subscriber = Callable[[Any, Run], Awaitable[None] | None]
-"""Called with each event of a run, or a `Lagged` in place of events that it missed, and with the run."""
+"""Function called with each event of a run, or a `Lagged` in place of events that it missed, and with the run."""
 
 Middleware = Callable[[Run], AbstractAsyncContextManager[None]]
-"""Makes the context manager that surrounds one run."""
+"""Function that makes the context manager that surrounds one run."""
 
 CATCH_UP_SECONDS = 1.0
-"""How long the end of a run waits for its subscribers to process its last events; then they are cancelled."""
+"""Seconds that the end of a run waits for its subscribers to process its last events before they are cancelled."""
 
 
 @asynccontextmanager
@@ -96,7 +96,7 @@ def _complain(what: str, subscriber: Subscriber, run: Run, about: Mapping[str, o
 
 
 def _name_of(subscriber: Subscriber) -> str:
-    """The qualified name of the subscriber; that of its class, if it is an object."""
+    """Return the qualified name of the subscriber, or of its class if it is an object."""
     return str(getattr(subscriber, "__qualname__", type(subscriber).__qualname__))
 
 

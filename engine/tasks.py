@@ -1,4 +1,4 @@
-"""Tasks of a batch, and their results: one for each task, also if its run failed or never began."""
+"""Tasks of a batch and their results: one for each task, even if its run failed or never began."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .user_message import Prompt, user_message
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One prompt of many. A plain string is a task with only a prompt."""
+    """A prompt in a batch. A plain string is a task with only a prompt."""
 
     prompt: Prompt
     id: str = ""
-    """Its name in results, summaries and file names of records; its number, from 1, if empty."""
+    """Its name in results, summaries and file names of records; if empty, its number, from 1."""
     provider: Provider | None = None
     """The provider of its run; None for the batch's."""
     evaluate: Evaluator | None = None
@@ -40,13 +40,13 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult(Generic[OutputT]):
-    """The result of one task."""
+    """Result of one task."""
 
     number: int
     """Its index among the tasks, from 0."""
     id: str
     provider: str
-    """The model's name; `name (2)` for a second provider of that name."""
+    """The model's name; `name (2)` for a second provider of the same name."""
     outcome: Outcome[OutputT]
     """The run's outcome. Without a run: `failed` with the error, or `cancelled` if it had not begun."""
     started: bool = True
@@ -57,21 +57,21 @@ class TaskResult(Generic[OutputT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedTask:
-    """A task that is ready to start."""
+    """Task that is ready to start."""
 
     number: int
     id: str
     provider: str
     start: Callable[[], Run]
-    """Makes the run. If it raises, the task's result is `failed`, with that error."""
+    """Function that makes the run. If it raises, the task's result is `failed`, with that error."""
     record: str | None = None
 
     def result(self, outcome: Outcome) -> TaskResult:
-        """The result of a run that has its outcome."""
+        """Return the result of a run that has its outcome."""
         return TaskResult(number=self.number, id=self.id, provider=self.provider, outcome=outcome, record=self.record)
 
     def result_without_outcome(self, run: Run | None, status: Status, reason: str, detail: str) -> TaskResult:
-        """The result of a task whose run did not begin or has no outcome. What the run had used is counted."""
+        """Return the result of a task whose run did not begin or has no outcome. Usage of the run is counted."""
         facts = run.facts if run is not None else Facts()
         outcome = Outcome(
             run_id=run.id if run is not None else "",
@@ -97,12 +97,12 @@ def prepare_tasks(
     record: str | os.PathLike[str] | None,
     drain: float = 0,
 ) -> list[PreparedTask]:
-    """Make all tasks ready to start. The providers take turns; a task with a provider of its own takes no turn.
+    """Make all tasks ready to start. The providers take turns; a task with a separate provider takes no turn.
 
-    drain: the share of the tasks whose cut responses are read to their end; they lie as far apart as possible.
+    drain: the share of the tasks whose cut responses are read to their end; these tasks are spread evenly.
 
-    They take turns because the alternative, the provider with the fewest runs, would send everything to one that
-    refuses each request at once.
+    They take turns because the alternative, the provider with the fewest runs, would send everything to a
+    provider that refuses each request immediately.
     """
     _check(tasks)
     records = Records(record) if record is not None else None
@@ -138,7 +138,7 @@ def prepare_task(
     *,
     drain: bool = False,
 ) -> PreparedTask:
-    """Prepare one run of this prompt, in a session of its own. place: the beginning of its record's file name."""
+    """Prepare one run of this prompt in a new session. place: the beginning of its record's file name."""
     session_id = f"session_{uuid4().hex[:12]}"
     record = records.path(place or str(number + 1), id, session_id) if records is not None else None
 
@@ -149,7 +149,7 @@ def prepare_task(
 
 
 def provider_names(providers: Iterable[Provider]) -> dict[int, str]:
-    """A name for each provider, by its `id()`: its model's name, with a number if another one has it."""
+    """Return a name for each provider, by its `id()`: its model's name, with a number if another one has it."""
     names: dict[int, str] = {}
     taken: Counter[str] = Counter()
     for provider in providers:
@@ -159,13 +159,13 @@ def provider_names(providers: Iterable[Provider]) -> dict[int, str]:
 
 
 def numbered(name: str, taken: Counter[str]) -> str:
-    """The name; from its second use on with a number, as in `name (2)`."""
+    """Return the name; from its second use on, with a number, as in `name (2)`."""
     taken[name] += 1
     return name if taken[name] == 1 else f"{name} ({taken[name]})"
 
 
 class Records:
-    """A folder with one record for each run. No file name is used twice, not even by another batch."""
+    """Folder with one record for each run. No file name is used twice, not even by another batch."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(folder)
@@ -175,7 +175,7 @@ class Records:
             raise WrongUse(f"record: {folder} cannot be a folder of records: {error.strerror}") from None
 
     def path(self, place: str, id: str, session_id: str) -> str:
-        """The path of a run's record: its place among the tasks, its id, the end of its session's id."""
+        """Return the path of a run's record: its place among the tasks, its id, the end of its session's id."""
         words = [place] if id == place.lstrip("0") else [place, _NOT_IN_NAMES.sub("-", id)[:60].strip("-.")]
         return str(self._folder / f"{'-'.join(filter(None, (*words, session_id[-8:])))}.jsonl")
 
@@ -193,4 +193,4 @@ def _check(tasks: Sequence[Task]) -> None:
             raise WrongUse(f"task {name}: its prompt is {task.prompt!r}; a task is a prompt, or a Task that has one")
         ids[name] += 1
         if ids[name] > 1:
-            raise WrongUse(f"two tasks have the id {name!r}: give each an id of its own")
+            raise WrongUse(f"two tasks have the id {name!r}: give each a different id")

@@ -1,19 +1,19 @@
-"""Executes the tool calls of one step, so that each call gets exactly one result.
+"""Execute the tool calls of one step, so that each call gets exactly one result.
 
 A reading call may start while the response still streams, unless a call that writes, asks or completes comes before it.
 All others wait until the response is complete or cut, because a retried attempt must not repeat them; writing calls
-then run one after another, except that calls of `parallel` tools run beside each other. After a completion call nothing
-starts any more (`mixed="all"` lets calls run beside it). An accepted completion cancels the shared scope of the round,
-and with it every call that still runs.
+then run one after another, except that calls of `parallel` tools run at the same time. After a completion call no call
+starts any more (`mixed="all"` allows calls in the same response). An accepted completion cancels the shared scope of
+the round, and with it every call that is still running.
 
-After a question to the user no call starts that may write: it is answered as not run, and the model decides anew once
+After a question to the user no call starts that may write: it is answered as not run, and the model decides again once
 it has the answer (`policy.after_question`).
 
-A call that needs the user's approval stays open, and so do the writing calls after it; reading ones run beside it. The
-run that begins with the last answer runs them, or answers them as denied (`run_approved`).
+A call that needs the user's approval stays open, and so do the writing calls after it; reading calls run meanwhile. The
+run that begins with the last answer runs the open calls, or answers them as denied (`run_approved`).
 
-A completion call runs its function first, which may say that the work is not done. Then the gates are asked, then the
-user if a confirmation is wanted.
+A completion call first runs its function, which may say that the work is not done. Then the gates are asked, and then
+the user if confirmation is required.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from .tools.schema import InvalidArguments
 from .tools.tool import Tool
 
 MOST_AT_ONCE = 200
-"""Calls of one response after which other tasks of the event loop have their turn."""
+"""Number of calls of one response after which other tasks of the event loop get a turn."""
 NOTED = "Noted."
 TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."
 RAN_EARLY = (
@@ -74,40 +74,40 @@ RAN_EARLY = (
     "invalid. It was stopped (it only reads), and what it found is dropped. Call it again."
 )
 FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown", "denied"})
-"""With such a result before it, a completion is not accepted (`policy.reject_after_failure`)."""
+"""Result statuses after which a completion is not accepted (`policy.reject_after_failure`)."""
 
 
 @dataclass(slots=True)
 class _Progress:
-    """How far the calls of a response have come."""
+    """Progress of a response's calls."""
 
     truncated: Collection[str]
     """Ids of calls whose arguments are incomplete."""
     alone: bool
     """Whether only the completion may run (`policy.mixed`)."""
     before: list[str] = field(default_factory=list)
-    """Ids of the calls that were looked at."""
+    """Ids of the calls examined so far."""
     done: bool = False
     """Whether a completion was settled."""
     asked: bool = False
-    """Whether the user is asked a question, so that no call may start that writes."""
+    """Whether the user is asked a question, so that no call that may write starts."""
     reading: bool = True
-    """Whether the calls that were started last only read: they run beside each other, and never beside writing ones."""
+    """Whether the calls started last only read. They run at the same time, and never together with writing ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A call does not run; this is its result."""
+    """Verdict that a call does not run, with its result."""
 
     content: str
     status: ResultStatus
     failed: bool = False
-    """Whether it rules out a completion after it."""
+    """Whether it rules out a later completion."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A call may run."""
+    """Verdict that a call may run."""
 
     tool: Tool
     arguments: dict[str, Any]
@@ -137,7 +137,7 @@ class ToolCalls:
         return self._results.has_question
 
     def is_final_completion(self, call: ToolCall) -> bool | None:
-        """Whether a completion's arguments are valid and make it a final one; None if it is no completion."""
+        """Return whether a completion's arguments are valid and make it a final one; None if it is not a completion."""
         return self._completions.is_final(call)
 
     def start_early(self, call: ToolCall) -> None:
@@ -188,10 +188,10 @@ class ToolCalls:
         for call in message.calls:
             if call.id in self._running and self._context.limits.reached:
                 self._results.answer(call, LIMIT_REACHED, "cancelled")
-        self.cancel_rest(message)  # calls whose tasks were cancelled by somebody else
+        self.cancel_rest(message)  # calls whose tasks were cancelled from elsewhere
 
     def _verdict(self, call: ToolCall, tool: Tool | None, progress: _Progress) -> _Refused | _Ready | None:
-        """Say whether a call runs now; None if it has a result, or started while the response streamed."""
+        """Return the verdict on running a call now; None if it has a result or started while the response streamed."""
         if call.id in self._results:
             return None
         if self._is_left_out(call, tool, progress):
@@ -213,7 +213,7 @@ class ToolCalls:
         return _Ready(tool, arguments)
 
     async def _begin(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], progress: _Progress) -> None:
-        """Start a call that may run beside others, run any other one, or leave it open until the user has spoken."""
+        """Start a call that may run at the same time as others, run any other one, or leave it open for the user."""
         ordinary = tool.kind == "ordinary"
         if ordinary and await self._waits(tool, call):
             return
@@ -229,10 +229,10 @@ class ToolCalls:
             return
         done = await self._run_alone(tool, call, arguments, progress.before)
         progress.done = progress.done or done
-        await self._scope.checkpoint()  # accepted: all that follows is cancelled, this loop as well
+        await self._scope.checkpoint()  # accepted: everything that follows is cancelled, including this loop
 
     async def run_approved(self, calls: Sequence[ToolCall], answers: Mapping[str, QuestionAnswered]) -> None:
-        """Run calls of an earlier response that waited for approvals. All approvals are settled: `answers`."""
+        """Run the calls of an earlier response that waited for approval. answers: settle all approvals."""
         self._settled = True
         asking = {asker.call_id for asker in self._context.transcript.askers.values()}
         given: list[ToolCall] = []
@@ -254,7 +254,7 @@ class ToolCalls:
         return tool is not None and tool.approval is True
 
     async def _waits(self, tool: Tool, call: ToolCall) -> bool:
-        """Whether a call waits for the user: for its own approval, or, if it writes, behind a call that does."""
+        """Return whether a call waits for the user: for its own approval, or, if it writes, behind a call that does."""
         if self._settled:
             return False
         if tool.approval is not False and await needs_approval(self._context, tool, call):
@@ -267,7 +267,7 @@ class ToolCalls:
         return False
 
     def _is_left_out(self, call: ToolCall, tool: Tool | None, progress: _Progress) -> bool:
-        """Whether a call is skipped because the step has a completion (`policy.mixed`)."""
+        """Return whether a call is skipped because the step has a completion (`policy.mixed`)."""
         kind = "ordinary" if tool is None else tool.kind
         if progress.done:
             return self._context.policy.mixed != "all" or kind == "completion"
@@ -276,7 +276,7 @@ class ToolCalls:
         return call.id not in self._running and not self._context.effects.began(call_key(self._context, call))
 
     def _asks(self, tool: Tool | None) -> bool:
-        """Whether calls after one of this tool stand after a question, so that none may start that writes.
+        """Return whether calls after one of this tool come after a question, so that none that may write starts.
 
         A question that could not be put to the user (invalid arguments) counts: the model wanted to ask first.
         """
@@ -285,7 +285,7 @@ class ToolCalls:
         return self._results.asked or (tool is not None and tool.kind == "question")
 
     def _out_of_time(self) -> bool:
-        """Whether a limit of the run is reached, so that no further call starts."""
+        """Return whether a limit of the run is reached, so that no further call starts."""
         limits = self._context.limits
         if not limits.reached and limits.out_of_time:
             limits.record_time_up(self._log.facts.steps)
@@ -302,7 +302,7 @@ class ToolCalls:
             task.cancel()
 
     def cancel_rest(self, message: AssistantMessage | None) -> None:
-        """Give each call that has no result yet a result that says why it was not run to its end. Runs nothing."""
+        """Give each call without a result a result that says why it did not run to its end. Runs nothing."""
         after = False
         for call in message.calls if message is not None else ():
             if after and call.id not in self._running:
@@ -316,7 +316,7 @@ class ToolCalls:
     # ---- running
 
     def _arguments(self, tool: Tool, call: ToolCall) -> dict[str, Any] | None:
-        """The call's arguments; None if they are invalid, which is then its result."""
+        """Return the call's arguments; None if they are invalid, which is then its result."""
         try:
             return self._completions.parse(tool, call)
         except InvalidArguments as error:
@@ -345,7 +345,7 @@ class ToolCalls:
         await self._scope.checkpoint()
 
     async def _run_alone(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], before: Sequence[str]) -> bool:
-        """Run a call while no other runs; True if it was a completion after which no call may run."""
+        """Run a call while no other one runs. Return whether it was a completion after which no call may run."""
         match tool.kind:
             case "ordinary" if tool.spec.completes:
                 value = await execute_call(self._context, self._scope, tool, call, arguments)
@@ -400,7 +400,7 @@ class ToolCalls:
 
 
 class CompletionCalls:
-    """Runs the completion calls of one step, and accepts or rejects each."""
+    """Completion calls of one step: runs them and accepts or rejects each."""
 
     def __init__(self, context: Context, scope: RoundScope, results: CallResults) -> None:
         self._context = context
@@ -410,10 +410,10 @@ class CompletionCalls:
         self._extra = ""
         """Text that is appended to the call's result."""
         self._parsed: tuple[ToolCall, dict[str, Any]] | None = None
-        """The latest completion, with its arguments: they are asked for when it is complete, and when it is run."""
+        """The latest completion with its arguments, which are needed when it is complete and again when it is run."""
 
     def parse(self, tool: Tool, call: ToolCall) -> dict[str, Any]:
-        """Parse the arguments of a call, those of a completion once. Raises InvalidArguments."""
+        """Parse the arguments of a call; those of a completion only once. Raises InvalidArguments."""
         if self._parsed is not None and self._parsed[0] == call:
             return self._parsed[1]
         arguments = tool.parse(call.arguments)
@@ -422,7 +422,7 @@ class CompletionCalls:
         return arguments
 
     def is_final(self, call: ToolCall) -> bool | None:
-        """Whether a completion's arguments are valid and make it a final one; None if it is no completion."""
+        """Return whether a completion's arguments are valid and make it a final one; None if it is not a completion."""
         tool = self._context.toolbox.get(call.name)
         if tool is None or tool.kind != "completion":
             return None
@@ -432,7 +432,7 @@ class CompletionCalls:
             return False
 
     async def run(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], before: Sequence[str]) -> bool:
-        """Run a completion's function and act on its result; False if it only reported a phase.
+        """Run a completion's function and act on its result. Return False if it only reported a phase.
 
         before: ids of the calls before it in the response.
         """
@@ -445,7 +445,7 @@ class CompletionCalls:
     async def apply(
         self, call: ToolCall, said: Completion | Continue | Phase, before: Sequence[str], extra: str | None
     ) -> bool:
-        """Act on a completion that an ordinary tool returned (`completes=True`); False if it only reported a phase."""
+        """Act on a completion that an ordinary tool returned (`completes=True`). Return False for only a phase."""
         self._extra = f"\n{extra}" if extra else ""
         objection = self._objection(before) if isinstance(said, Completion) else None
         if objection is not None:
@@ -482,7 +482,7 @@ class CompletionCalls:
         return True
 
     def _objection(self, before: Sequence[str]) -> tuple[str, str] | None:
-        """Why no completion can be accepted now, and by which rule (`CompletionRejected.by`); None if one can."""
+        """Return why no completion can be accepted now and by which rule (`CompletionRejected.by`); None if one can."""
         if self._results.has_question:
             return "A question to the user is still open. Complete the task once it is answered.", "open_question"
         failure = self._results.first_failure(before)
@@ -491,7 +491,7 @@ class CompletionCalls:
         return None
 
     async def _check_gates(self, call: ToolCall, completion: Completion) -> None:
-        """Ask the gates, then the user if a confirmation is wanted, and accept or reject."""
+        """Ask the gates, then the user if confirmation is required, and accept or reject."""
         objection = await run_gates(self._context, completion, call.id)
         if objection is not None:
             self._reject(call, *objection)
@@ -533,7 +533,7 @@ class CompletionCalls:
 
 
 def record_acceptance(context: Context, call_id: str, name: str, completion: Completion) -> None:
-    """Log that a completion is accepted; if the tool reports phases, also the last phase."""
+    """Log that a completion is accepted; if the tool reports phases, also log the last phase."""
     log = context.log
     if completion.percentage is not None:
         log.append(PhaseReported(call_id=call_id, percentage=completion.percentage, summary=completion.answer))
@@ -545,7 +545,7 @@ def record_acceptance(context: Context, call_id: str, name: str, completion: Com
 
 
 class CallResults:
-    """The results of one step's calls. The first result of a call counts; later ones are dropped."""
+    """Results of one step's calls. The first result of a call counts; later ones are dropped."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -558,9 +558,9 @@ class CallResults:
         self.awaits_approval = False
         """Whether a call of this step waits for the user's approval, or its sub-agent for an answer."""
         self._passed_on: dict[str, Sequence[Question]] = {}
-        """What sub-agents ask that calls have run, by call id."""
+        """Questions of sub-agents that calls have run, by call id."""
         self._failures: dict[str, str] = {}
-        """Why calls failed, or that their effect is unknown, by call id."""
+        """Reasons why calls failed, or that their effect is unknown, by call id."""
 
     def answer(self, call: ToolCall, content: str, status: ResultStatus, images: tuple[Image, ...] = ()) -> None:
         """Log the result of a call, unless it has one already."""
@@ -582,7 +582,7 @@ class CallResults:
             self.record_failure(call.id, call.name, result.content)
 
     def __contains__(self, call_id: str) -> bool:
-        """Whether this call has a result, or waits for the user."""
+        """Return whether this call has a result or waits for the user."""
         return call_id in self._answered
 
     def close(self) -> None:
@@ -608,13 +608,13 @@ class CallResults:
         self._context.log.append(approval_question(self._context, call))
 
     def pass_on(self, call: ToolCall, questions: Sequence[Question]) -> None:
-        """Note what the sub-agent asks that this call runs; `ask_passed_on` asks the user."""
+        """Note the questions of the sub-agent that this call runs; `ask_passed_on` asks the user."""
         if not self._closed and call.id not in self._answered:
             self.has_question = self.awaits_approval = True
             self._passed_on[call.id] = questions
 
     def ask_passed_on(self, calls: Sequence[ToolCall]) -> None:
-        """Ask the user what sub-agents ask, in the order of the calls, in whichever order they have ended."""
+        """Ask the user the sub-agents' questions in the order of the calls, in whichever order they have ended."""
         for call in calls:
             questions = self._passed_on.pop(call.id, ())
             if questions:
@@ -624,11 +624,11 @@ class CallResults:
                 self._context.log.append(QuestionAsked(**asked))
 
     def record_failure(self, call_id: str, name: str, why: str) -> None:
-        """Note that a call failed or was not made, which rules out a completion after it; see `FAILED_STATUSES`."""
+        """Note that a call failed or was not made, which rules out a later completion (`FAILED_STATUSES`)."""
         self._failures[call_id] = f"{name}, called before it, failed: {why}"
 
     def first_failure(self, ids: Sequence[str]) -> str | None:
-        """Why the first of these calls failed, in the order given; None if none did."""
+        """Return why the first of these calls failed, in the given order; None if none did."""
         return next((self._failures[id] for id in ids if id in self._failures), None)
 
     def _is_polling(self, call: ToolCall) -> bool:

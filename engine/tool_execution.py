@@ -1,7 +1,7 @@
-"""Executes one tool call within its deadline; whatever the function raises becomes the call's result.
+"""Execute one tool call within its deadline; whatever the function raises becomes the call's result.
 
-The start of a call is logged and flushed before the function runs. So a call that was running when its process died is
-known, and is not simply run again: `resolve_interrupted_call` says what becomes of it.
+The start of a call is logged and flushed before the function runs. A call that was running when its process died is
+therefore known and not simply run again: `resolve_interrupted_call` decides what happens to it.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from .tools.user_functions import call_user_function, describe_error, run_in_own
 UNLIMITED_KINDS = frozenset({"completion", "question"})
 """Kinds of tools that no limit of the run cuts off: a complete completion or question always gets its result."""
 NOT_EXECUTED = NotHappened()
-"""The answer of `resolve_interrupted_call` if the call had no effect, or none that matters: it is run again."""
+"""Answer of `resolve_interrupted_call` if the call had no effect, or none that matters: it is run again."""
 _CHECK_WORDS: dict[type, str] = {Happened: "happened", NotHappened: "not_happened", Unclear: "unclear"}
 _current_context: ContextVar[Context] = ContextVar("endstop_context")
-"""The context of the run whose call is being run. The call's function sees it, and so do the tasks that it starts."""
+"""Context of the run whose call is being run. It is visible to the call's function and to the tasks that it starts."""
 
 
 def calling_context() -> Context:
@@ -58,14 +58,14 @@ def calling_context() -> Context:
 
 
 def call_key(context: Context, call: ToolCall) -> EffectKey:
-    """The key of a call of the current step."""
+    """Return the key of a call of the current step."""
     return EffectKey(context.log.facts.steps, "call", call_id=call.id)
 
 
 async def execute_call(
     context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]
 ) -> Any:
-    """Run a call. Returns what the function returned, a CallOutcome that says why it failed, or NeedsUserInput.
+    """Run a call. Return the function's value, a CallOutcome that says why it failed, or NeedsUserInput.
 
     If the scope was cancelled before the call or during it, the cancellation is raised instead.
     """
@@ -83,7 +83,7 @@ async def execute_call(
 
 
 async def _run_once(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
-    """Run a call. again: it had begun in a process that died."""
+    """Run a call. again: whether it had begun in a process that died."""
     value = await resolve_interrupted_call(context, tool, call, arguments) if again else NOT_EXECUTED
     if value is NOT_EXECUTED:
         value = await _run(context, tool, call, arguments)
@@ -107,7 +107,7 @@ async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[
             with progress_to(partial(_record_progress, context, call)):
                 work = context.execute(call, tool, arguments)
                 value = await run_in_own_task(work, tool.name, left, run_id=context.run_id, call_id=call.id)
-        except (WrongUse, RunLost):  # of a sub-agent: it cannot go on, or not here
+        except (WrongUse, RunLost):  # of a sub-agent: it cannot continue, or not here
             raise
         except Exception as error:
             value = CallOutcome(content=describe_error(error), status="error")
@@ -127,17 +127,17 @@ def _record_progress(context: Context, call: ToolCall, update: ProgressUpdate) -
 
 
 def cut_off_outcome(tool: Tool, *, left_behind: bool = False) -> CallOutcome:
-    """The result of a call that a limit of the run cut off."""
+    """Return the result of a call that a limit of the run cut off."""
     content = LIMIT_REACHED if tool.spec.reads else STOPPED_AT_LIMIT
     status: ResultStatus = "cancelled" if tool.spec.reads else "unknown"
     return CallOutcome(content=STILL_RUNNING_AFTER.format(content) if left_behind else content, status=status)
 
 
 async def resolve_interrupted_call(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
-    """Resolve a call that was running when its process died: its result, `NOT_EXECUTED`, or NeedsUserInput.
+    """Return the result of a call that was running when its process died, `NOT_EXECUTED`, or NeedsUserInput.
 
-    A reading call is run again. For a writing one the tool's `check` is asked; if that does not know, the policy says
-    (`interrupted_calls`) whether the result is `unknown` or the user is asked.
+    A reading call is run again. For a writing call the tool's `check` is called; if it does not know, the policy
+    (`interrupted_calls`) decides whether the result is `unknown` or the user is asked.
     """
     if tool.spec.reads:
         return NOT_EXECUTED

@@ -1,12 +1,12 @@
-"""Makes a message of the user from a text, or from texts and images, and checks it before anything begins.
+"""Make a message of the user from a text, or from texts and images, and check it before anything begins.
 
-It is a prompt, a message to a run that is going on, or an answer.
+It is a prompt, a message to a run in progress, or an answer.
 
     await engine.run(["What is this?", Image(url="https://example.com/a.png"), Path("b.jpeg")])
 
-An image is bytes, a file or a URL. Files are read here. A URL is passed to the model's provider, which fetches it;
-endstop does not, so it cannot check the image. A URL of this host or of a private network is refused: a model server
-in the same network could fetch it, although it is not meant for outsiders.
+An image is bytes, a file or a URL. Files are read here. A URL is passed to the model's provider, which fetches it.
+endstop does not fetch it, so it cannot check the image. A URL of this host or of a private network is refused: a model
+server in the same network could fetch it, although it is not meant for outsiders.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .validation import check_prompt, preview
 Prompt = str | Sequence[str | Image | os.PathLike[str]] | UserMessage
 """A text, or texts and images in their order. A path names the file of an image."""
 MAX_IMAGE_BYTES = 20 * 1024 * 1024
-"""Most bytes of all images of a message together: the lowest limit that a provider has for one request."""
+"""Most bytes of all images of a message together: the lowest limit of any provider for one request."""
 MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Types of images that the models of all vendors can read."""
 _PRIVATE_NAMES = ("localhost", ".localhost", ".local", ".internal", ".lan", ".home.arpa")
@@ -38,7 +38,7 @@ _PRIVATE_NAMES = ("localhost", ".localhost", ".local", ".internal", ".lan", ".ho
 def user_message(prompt: Any, role: str = "prompt") -> UserMessage:
     """Return the message of a prompt. Raises WrongUse, with the number of the part, if one cannot be sent.
 
-    role: what it is, if not a prompt, for errors.
+    role: what the message is, if not a prompt; used in errors.
     """
     if isinstance(prompt, UserMessage):
         prompt = prompt.parts
@@ -87,7 +87,7 @@ def _content(place: str, path: Path) -> bytes:
 def image_at(place: str, source: str) -> Image:
     """Return the image at a URL or in a file. Raises WrongUse if no provider could read it.
 
-    place: where it was given, for the error.
+    place: where it was given; used in the error.
     """
     if source.startswith(("http://", "https://", "data:")):
         return checked_image(place, Image(url=source))
@@ -97,7 +97,7 @@ def image_at(place: str, source: str) -> Image:
 def checked_image(place: str, image: Image) -> Image:
     """Return the image with the media type of its bytes. A `data:` URL becomes bytes.
 
-    place: name of its place, such as `prompt[1]`, for the error. Raises WrongUse if no provider could read it.
+    place: name of its position, such as `prompt[1]`; used in the error. Raises WrongUse if no provider could read it.
     """
     if image.url.startswith("data:"):
         image = Image(data=_decoded(place, image.url))
@@ -109,12 +109,14 @@ def checked_image(place: str, image: Image) -> Image:
     kind = media_type_of(image.data)
     if kind is None:
         known = ", ".join(name.removeprefix("image/") for name in MEDIA_TYPES)
-        raise WrongUse(f"{place}: these {len(image.data)} bytes are no image of a known type: convert it to {known}")
+        raise WrongUse(
+            f"{place}: these {len(image.data)} bytes are not an image of a known type: convert it to {known}"
+        )
     return replace(image, media_type=kind)
 
 
 def media_type_of(data: bytes) -> str | None:
-    """The media type of an image, by its first bytes; None if it is none of `MEDIA_TYPES`."""
+    """Return the media type of an image by its first bytes; None if it is not one of `MEDIA_TYPES`."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -147,13 +149,13 @@ def _check_url(place: str, url: str) -> None:
             f"{place}: {preview(mask_url(url))} is not the URL of an image: it begins with https://; or {hint}"
         )
     if parts.username is not None:
-        raise WrongUse(f"{place}: the URL {preview(mask_url(url))} holds a login, which would stand in records: {hint}")
+        raise WrongUse(f"{place}: the URL {preview(mask_url(url))} contains a login, which would be in records: {hint}")
     if _is_private(host):
         raise WrongUse(f"{place}: {preview(mask_url(url))} is on this host or in a private network: {hint}")
 
 
 def _is_private(host: str) -> bool:
-    """Whether a host is this one or in a private network, by its name or address. No name is resolved."""
+    """Return whether a host is this one or in a private network, by its name or address. Names are not resolved."""
     address = _address(host)
     if address is None:
         return "." not in host or f".{host}".endswith(_PRIVATE_NAMES)
@@ -162,7 +164,7 @@ def _is_private(host: str) -> bool:
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:
-    """The IP address that a host is, in any notation (`127.1`, `0x7f000001`); None if it is a name."""
+    """Return the IP address that a host is, in any notation (`127.1`, `0x7f000001`); None if it is a name."""
     try:
         return ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Checks the arguments of an engine and its sessions, so that a wrong one fails early, with its name and a remedy.
+"""Check the arguments of an engine and its sessions, so that a wrong one fails early, with its name and a remedy.
 
 Every check raises WrongUse.
 """
@@ -25,7 +25,7 @@ CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 def check_prompt(prompt: Any, role: str = "prompt") -> None:
-    """A prompt, or another message of the user, must be a text that is not blank."""
+    """Check that a prompt, or another message of the user, is a text that is not blank."""
     if isinstance(prompt, str):
         if prompt.strip():
             return
@@ -43,7 +43,7 @@ def check_prompt(prompt: Any, role: str = "prompt") -> None:
 
 
 def check_system(system: Any) -> None:
-    """A system prompt must be a text, None, or a function of the run."""
+    """Check that a system prompt is a text, None, or a function of the run."""
     if system is None or isinstance(system, str):
         return
     if not callable(system):
@@ -57,12 +57,12 @@ def check_system(system: Any) -> None:
 
 
 def check_text_rule(rule: Any) -> None:
-    """A text rule must take the text, the calls and, if it has a parameter for that, the run's context as the third."""
+    """Check that a text rule takes the text, the calls and, if it has a third parameter, the run's context."""
     if rule is None:
         return
     try:
         signature = inspect.signature(rule)
-    except ValueError:  # a builtin that does not say what it takes
+    except ValueError:  # a builtin without a signature
         return
     context = context_parameter(rule)
     given = ("", ()) if context is None else ("", (), None)
@@ -80,9 +80,9 @@ def check_text_rule(rule: Any) -> None:
 
 
 def check_recorded_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str, Sequence[str]]) -> None:
-    """Refuse to continue a run without a hook of a role that it began with: its ending would differ unnoticed.
+    """Refuse to continue a run without a hook of a role that it began with: it could end differently, unnoticed.
 
-    Any function in that role will do, since functions get new names.
+    Any function in that role is accepted, because functions get new names.
     """
     for role, names in recorded.items():
         if role not in brought:
@@ -95,7 +95,7 @@ def check_recorded_functions(recorded: Mapping[str, Sequence[str]], brought: Map
 def check_recorded_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None:
     """Refuse to continue a run with other tools than it began with: the model has seen them and may have called them.
 
-    A new description, bounds of a value and additional tools are fine.
+    A new description, new bounds of a value and additional tools are accepted.
     """
     missing = [spec.name for spec in recorded if spec.name not in brought]
     if missing:
@@ -117,7 +117,7 @@ def check_recorded_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None
 _BESIDE_THE_SHAPE = frozenset(
     "description title minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength minItems maxItems".split()
 )
-"""Keywords of a JSON schema that say how a value is meant and how large it may be, not what it looks like."""
+"""Keywords of a JSON schema that describe the meaning or the size of a value, not its structure."""
 
 
 def _comparable(value: Any) -> Any:
@@ -125,7 +125,7 @@ def _comparable(value: Any) -> Any:
 
 
 def preview(value: Any) -> str:
-    """The repr of a value in at most 80 characters."""
+    """Return the repr of a value in at most 80 characters."""
     try:
         text = repr(value)
     except Exception:
@@ -134,14 +134,14 @@ def preview(value: Any) -> str:
 
 
 def as_tuple(role: str, functions: Iterable[Callable[..., Any]]) -> tuple[Any, ...]:
-    """The functions of one role as a tuple. Raises WrongUse if they are not a sequence."""
+    """Return the functions of one role as a tuple. Raises WrongUse if they are not a sequence."""
     if callable(functions) or isinstance(functions, str) or not isinstance(functions, Iterable):
         raise WrongUse(f"{role} takes several functions: write {role}=[{functions!r}]")
     return tuple(functions)
 
 
 def check_tools(role: str, tools: Any) -> None:
-    """Tools must be a sequence, and their names such that a model can call them."""
+    """Check that tools are a sequence, and that their names are ones that a model can call."""
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         what = getattr(tools, "name", None) or preview(tools)
         raise WrongUse(f"{role} is {preview(tools)}: {role} takes several tools: write {role}=[{what}]")
@@ -155,7 +155,7 @@ def check_tools(role: str, tools: Any) -> None:
 
 
 def check_provider(provider: Any) -> None:
-    """A provider must be an object with a method `stream`."""
+    """Check that a provider is an object with a method `stream`."""
     if isinstance(provider, str):
         raise WrongUse(f"provider: {provider!r} is a name: write LiteLLM({provider!r}), or OpenAICompatible(name, URL)")
     if isinstance(provider, type):
@@ -165,7 +165,7 @@ def check_provider(provider: Any) -> None:
 
 
 def check_policy(policy: Any) -> None:
-    """A policy must be a `Policy`."""
+    """Check that a policy is a `Policy`."""
     if not isinstance(policy, Policy):
         hint = ""
         if isinstance(policy, Mapping):
@@ -176,38 +176,38 @@ def check_policy(policy: Any) -> None:
 
 
 def check_tool_choice(tool_choice: Any) -> None:
-    """A tool choice must be one that providers know."""
+    """Check that a tool choice is one that providers know."""
     if tool_choice not in get_args(ToolChoice):
         raise WrongUse(f"tool_choice is {tool_choice!r}: use one of {', '.join(get_args(ToolChoice))}")
 
 
 def check_buffer(buffer: Any) -> None:
-    """The buffer is a whole number of events, 1 or more."""
+    """Check that the buffer is a whole number of events, 1 or more."""
     if type(buffer) is not int or buffer < 1:
         raise WrongUse(f"buffer is {buffer!r}: use a whole number of events, 1 or more")
 
 
 def check_size(name: str, size: Any) -> None:
-    """A size is a whole number of bytes, 0 or more, or None."""
+    """Check that a size is a whole number of bytes, 0 or more, or None."""
     if size is not None and (type(size) is not int or size < 0):
         raise WrongUse(f"{name} is {size!r}: use a whole number of bytes, 0 or more, or None for none")
 
 
 def check_prices(prices: Any) -> None:
-    """Prices must be a `Prices`, or an object with its method `of`."""
+    """Check that prices are a `Prices`, or an object with its method `of`."""
     if prices is not None and not callable(getattr(prices, "of", None)):
         raise WrongUse(f"prices is {preview(prices)}: write prices=Prices({{'model': Price(input=..., output=...)}})")
 
 
 def check_clock(clock: Any) -> None:
-    """A clock must have the methods of `Clock`."""
+    """Check that a clock has the methods of `Clock`."""
     for method in ("now", "wall", "sleep", "deadline"):
         if not callable(getattr(clock, method, None)):
             raise WrongUse(f"clock is {preview(clock)}, without {method}(): leave it out, or give a Clock")
 
 
 def checked_rules(rules: Any) -> tuple[Rule, ...]:
-    """The rules as a tuple. They must be a sequence of `Rule`."""
+    """Return the rules as a tuple. Raises WrongUse unless they are a sequence of `Rule`."""
     if isinstance(rules, str) or not isinstance(rules, Iterable):
         raise WrongUse(f"rules takes several rules: write rules=[{preview(rules)}]")
     checked: tuple[Rule, ...] = tuple(rules)
@@ -218,7 +218,7 @@ def checked_rules(rules: Any) -> tuple[Rule, ...]:
 
 
 def check_record(record: Any) -> None:
-    """A record must be the path of a file, a `Journal`, or None."""
+    """Check that a record is the path of a file, a `Journal`, or None."""
     if record is None:
         return
     if isinstance(record, str | os.PathLike):
@@ -230,7 +230,7 @@ def check_record(record: Any) -> None:
 
 
 def check_ends(policy: Policy) -> None:
-    """A run of ours must end: without a limit of steps it needs another hard limit."""
+    """Check that a run must end: without a limit on steps it needs another hard limit."""
     limits, session = policy.limits, policy.session_limits
     if limits.steps is None and all(
         getattr(group, name) is None for group in (limits, session) for name in STOP_REASONS
@@ -242,7 +242,7 @@ def check_ends(policy: Policy) -> None:
 
 
 def check_combination(policy: Policy, judge: object, tools: Sequence[object], tool_choice: ToolChoice) -> None:
-    """Settings must not contradict each other."""
+    """Check that settings do not contradict each other."""
     if judge is not None and "judged" not in policy.guards:
         raise WrongUse("judge: policy.guards leaves out 'judged', so the judge's verdict would have no effect")
     if tool_choice == "required" and not tools:
@@ -250,7 +250,7 @@ def check_combination(policy: Policy, judge: object, tools: Sequence[object], to
 
 
 def check_output(policy: Policy, hooks: Any, tool_choice: ToolChoice, tools: Sequence[Tool]) -> None:
-    """With an output type, only its completion tool may end a run as completed."""
+    """Check that with an output type only its completion tool may end a run as completed."""
     if policy.completion == "none" or tool_choice == "none":
         what = "tool_choice" if tool_choice == "none" else f"policy {policy.name!r}: completion"
         raise WrongUse(
@@ -269,7 +269,7 @@ def check_output(policy: Policy, hooks: Any, tool_choice: ToolChoice, tools: Seq
 def check_measurable(
     policy: Policy, budget: Budget | None, provider: Provider, known_prices: Callable[[], Mapping[str, object]]
 ) -> None:
-    """A limit on cost needs a known price of each model, or a provider that reports the cost.
+    """Check that a limit on cost has a known price for each model, or a provider that reports the cost.
 
     A provider declares with `reports_cost = False` that its responses never name their cost; without that attribute it
     is expected to report it.
@@ -290,7 +290,7 @@ def check_measurable(
 
 
 def check_budget(policy: Policy, budget: Any) -> None:
-    """A budget must be a `Budget` whose limits end a run under this policy."""
+    """Check that a budget is a `Budget` whose limits end a run under this policy."""
     if budget is None:
         return
     if not isinstance(budget, Budget):

@@ -393,7 +393,7 @@ async def test_wrong_answers_say_what_is_wrong() -> None:
         await session.approve("x")
     with pytest.raises(WrongUse, match="no question 'd1' is open"):
         await other.deny("d1")
-    with pytest.raises(WrongUse, match="asks for no approval: use answer"):
+    with pytest.raises(WrongUse, match="does not ask for approval: use answer"):
         await session.approve("q")
     with pytest.raises(WrongUse, match="no answer is given"):
         await session.answer_all({})

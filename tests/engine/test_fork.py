@@ -248,13 +248,13 @@ async def test_an_event_that_is_no_decision_names_the_decisions_around_it(tmp_pa
     script = await recorded(origin, READ, WRITE, END)
     first, second, *_ = (d.seq for d in decisions(origin))
     session = script.engine(0).session(record=origin)
-    between = f"is no decision, but [A-Z_]+; the last one before it is {first}, the next one is {second}"
+    between = f"is not a decision, but [A-Z_]+; the last one before it is {first}, the next one is {second}"
     with pytest.raises(WrongUse, match=between):
         session.fork(at=first + 1, record=path)
     with pytest.raises(WrongUse, match=r"at is '7': write the number"):
         session.fork(at="7", record=path)  # type: ignore[arg-type]
     with pytest.raises(
-        WrongUse, match=f"event 999 is no decision; the last one before it is {decisions(origin)[-1].seq}"
+        WrongUse, match=f"event 999 is not a decision; the last one before it is {decisions(origin)[-1].seq}"
     ):
         session.fork(at=999, record=path)
     assert not path.exists()
@@ -370,7 +370,7 @@ async def test_a_fork_begins_with_its_own_run_and_only_once(tmp_path: Path) -> N
     assert not forked.interrupted
     assert (await finish(forked)).status == "completed"
     for one in (forked, session):
-        with pytest.raises(WrongUse, match="is no fork that can begin"):
+        with pytest.raises(WrongUse, match="is not a fork that can begin"):
             one.start_fork()
 
 

@@ -121,7 +121,7 @@ async def test_messages_with_images_go_out_and_in_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "why"),
     [
-        (Image(b"hello"), r"answer\[1\]: these 5 bytes are no image of a known type"),
+        (Image(b"hello"), r"answer\[1\]: these 5 bytes are not an image of a known type"),
         (Image(PNG + bytes(MAX_IMAGE_BYTES)), "the images of the answer have 20,971,548 bytes"),
         (Image(url="http://localhost/a.png"), r"answer\[1\]: .* is on this host"),
         (3, r"answer\[1\] is 3, of type int"),

@@ -146,7 +146,7 @@ async def test_a_run_that_a_fork_copied_whole_is_no_run_of_its_own(tmp_path: Pat
 WRONG = {
     "no decision": (
         ["--fork", "o.jsonl", "--at", "2", "--record", "n"],
-        "is no decision, but STAGE_FINISHED; the next",
+        "is not a decision, but STAGE_FINISHED; the next",
     ),
     "no such run": (
         ["--fork", "o.jsonl", "--at", "2", "--run", "7", "--record", "n"],

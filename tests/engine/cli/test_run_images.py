@@ -49,9 +49,9 @@ async def test_images_come_after_the_text_in_their_order_and_are_recorded(tmp_pa
     [
         ("none.png", "--image 'none.png': cannot read none.png"),
         ("http://localhost/a.png", "--image 'http://localhost/a.png': 'http://localhost/a.png' is on this host"),
-        ("https://ann:geheim@example.com/a.png", "holds a login"),
+        ("https://ann:geheim@example.com/a.png", "contains a login"),
         ("data:image/png;base64,####", "the data URL is not valid base64"),
-        (__file__, "bytes are no image of a known type"),
+        (__file__, "bytes are not an image of a known type"),
     ],
 )
 async def test_an_image_that_no_provider_could_read_is_a_usage_error(given: str, words: str, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_sounds_and_files_of_a_provider_are_passed_over_with_a_word() -> None:
         ({"type": "url", "value": "http://127.0.0.1/a.png"}, "private network"),
         ({"type": "url", "value": "file:///etc/passwd"}, "not the URL of an image"),
         ({"type": "data", "value": "###", "mimeType": "image/png"}, "not valid base64"),
-        ({"type": "data", "value": "aGVsbG8=", "mimeType": "image/png"}, "no image of a known type"),
+        ({"type": "data", "value": "aGVsbG8=", "mimeType": "image/png"}, "not an image of a known type"),
         ({"type": "data", "value": b64encode(GIF + bytes(MAX_IMAGE_BYTES)).decode(), "mimeType": "image/gif"}, "bytes"),
     ],
 )

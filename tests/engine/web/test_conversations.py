@@ -86,7 +86,7 @@ async def test_a_session_begins_with_a_history_and_a_prompt_of_parts_and_its_rec
         ({"prompt": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/a"}}]}, "on this host"),
         (
             {"prompt": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]},
-            "no image of a known",
+            "not an image of a known",
         ),
         ({"prompt": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]}, "the prompt is a result of a call"),
         ({"prompt": "x", "history": [{"role": "critic", "content": "x"}]}, "history[0] has a role"),

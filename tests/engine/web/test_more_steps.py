@@ -46,7 +46,7 @@ async def test_steps_are_granted_over_http(tmp_path: Path) -> None:
         assert (late.status_code, late.json()["code"]) == (409, "answered"), "it is no answer to the second question"
         wrong = {"call_id": "limits.steps.3", "approved": True}
         refused = await at.client.post(f"/sessions/{session['id']}/approvals", json=wrong)
-        assert (refused.status_code, "asks for no approval" in refused.json()["detail"]) == (422, True)
+        assert (refused.status_code, "does not ask for approval" in refused.json()["detail"]) == (422, True)
         granted = await at.client.post(path, json={"text": "20"})
         ended = await at.outcome(granted.json()["run_id"])
         assert (ended["status"], ended["steps"], ended["limits"]["steps"]["allowed"]) == ("completed", 6, 23)
