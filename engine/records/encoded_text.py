@@ -276,7 +276,6 @@ _HEX = re.compile(
     r"[0-9A-Fa-f](?<![0-9A-WYZa-wyz].)[0-9A-Fa-f]"
     r"(?:(?:,(?:\\?\s{1,8})?|[ :-]\\?|\\|[ \t]{0,4}\\?\r?\n[ \t]{0,40})?(?:0x|\\x)?[0-9A-Fa-f]{2}){9,}+"
 )
-_HEX_SIGNS = ("0x", "0X", "\\x")
 _NO_DIGIT = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
 _MOST_NULS = 2
 """NULs in a text: those of SASL PLAIN (RFC 4616)."""
@@ -339,8 +338,9 @@ def _hexadecimal_runs(text: str) -> Iterator[Run]:
         if _text_of(bytes.fromhex(digits[:_LOOKED_AT]), partly=True) is not None:
             plain = _text_of(bytes.fromhex(digits))
             if plain is not None:
-                begin = found.start()
-                yield begin - 2 * (text[max(0, begin - 2) : begin] in _HEX_SIGNS), found.end(), plain
+                begin = found.start() - 2 * (text[max(0, found.start() - 2) : found.start()] in ("0x", "0X"))
+                literal = begin < found.start() and text[begin - 1 : begin] not in ("'", '"')
+                yield begin, found.end(), f"'{plain}'" if literal else plain
 
 
 def _from_base64(run: str) -> bytes:
