@@ -24,7 +24,7 @@ SECONDS_OF_A_TEST = 0.03
 SECONDS = {
     WITH_LITELLM: 75,
     "tests/engine/web/test_page.py": 53,
-    "tests/engine/web/test_page_places.py": 45,
+    "tests/engine/web/test_page_places.py": 30,
     "tests/engine/durable/test_dbos.py": 31,
     "tests/engine/cli/test_help.py": 9,
     "tests/engine/web/test_exported_page.py": 26,
@@ -54,6 +54,10 @@ SECONDS = {
     "tests/test_code_blocks.py": 28,
     "tests/promises/test_cancel_points.py": 8,
     "tests/promises/test_d3_clear_errors.py": 6,
+    "tests/growth/test_growth.py": 22,
+    "tests/engine/proxy/test_clients.py": 14,
+    "tests/engine/viewer/test_page_list.py": 10,
+    "tests/engine/viewer/test_page_session.py": 10,
 }
 """Seconds of CPU of files that take long, with the processes that they start. Only the order matters.
 
