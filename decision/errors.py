@@ -51,5 +51,5 @@ def error_text(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception as inner:
-        text = f"(its text is not available: {type(inner).__name__})"
+        text = f"(its text cannot be had: {type(inner).__name__})"
     return f"{type(error).__name__}: {text}"

@@ -190,7 +190,7 @@ def raiser(error: BaseException, *, asynchronous: bool) -> Any:
 
 
 ERRORS: dict[str, tuple[Callable[[], BaseException], str]] = {
-    "an error without a text": (Mute, "Mute: (its text is not available: RuntimeError)"),
+    "an error without a text": (Mute, "Mute: (its text cannot be had: RuntimeError)"),
     "KeyboardInterrupt": (lambda: KeyboardInterrupt("mine"), "KeyboardInterrupt: mine"),
     "GeneratorExit": (lambda: GeneratorExit("mine"), "GeneratorExit: mine"),
     "SystemExit": (lambda: SystemExit(3), "SystemExit: 3"),
