@@ -40,8 +40,7 @@ class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):
     name: Name = ""
     arguments: Json = ""
     whole: bool | None = None
-    """Whether the call is complete with this fragment, if the wire format says so; None means that the arguments tell
-    it."""
+    """Whether the call is complete with this fragment, if the wire format says so; None: the arguments tell it."""
     pieces: tuple[int, ...] = ()
     """As in `TextDelta`, of `arguments`."""
 

@@ -541,7 +541,7 @@ class SubagentStarted(_Event, frozen=True, kw_only=True, tag="SUBAGENT_STARTED")
 
 
 class SubagentUsed(_Event, frozen=True, kw_only=True, tag="SUBAGENT_USED"):
-    """Usage of a sub-agent since its last event of this type; it counts as used by this run."""
+    """A sub-agent reported what it used since its last event of this type; it counts as used by this run."""
 
     call_id: Name
     run_id: str

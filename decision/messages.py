@@ -132,7 +132,7 @@ class Image(Struct, frozen=True, omit_defaults=True):
             if not isinstance(value, kind):
                 raise WrongUse(
                     f"Image({name}=...) is a value of type {type(value).__name__}: use {kind.__name__} "
-                    "(a picture on the web is Image(url=...); one in a file is a Path beside the texts of a prompt)"
+                    "(an image on the web is Image(url=...); an image file is a Path among the texts of a prompt)"
                 )
 
     def __str__(self) -> str:

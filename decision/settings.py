@@ -93,7 +93,7 @@ def describe_type(kind: Any) -> str:
     if origin is tuple:
         of = _MANY.get(parts[0]) or describe_type(parts[0])
         return f"a list of {of}"
-    return _ONE.get(kind) or f"{kind.__name__}(...), in a file a section of its own"
+    return _ONE.get(kind) or f"{kind.__name__}(...), in a file a separate section"
 
 
 _ONE = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}

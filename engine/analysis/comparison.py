@@ -305,7 +305,7 @@ def _limits(figures: RunMetrics, recommendation: Recommendation) -> Iterator[Adv
         limits = RECOMMENDED[best]
         fits = f"with `{best}` (soft {limits.soft_steps}, hard {limits.hard_steps}), nine of ten of these runs finish"
     else:
-        fits = "so many runs were cut off that no recommended limit is certain to be enough"
+        fits = "too many runs were cut off to be certain that a recommended limit is enough"
     says = f"Raise the limit: {fits}."
     yield _advice("limits", says, "evaluated runs over a limit were good", passed, "")
 

@@ -115,7 +115,7 @@ def simulate_session(events: Iterable[Event], policies: Sequence[Policy]) -> Ses
     prompts: list[str] = []
     results = [run for run in backtest(_noting_prompts(events, prompts), policies) if not run.digest.is_copy]
     if not results:
-        raise WrongUse("it holds no run of its own: a fork copied all of it")
+        raise WrongUse("it has only runs that a fork copied")
     prompt = prompts[0]
     return SessionCourse(
         names=RunNames.of(results[-1].digest),

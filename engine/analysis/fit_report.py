@@ -209,20 +209,20 @@ def conditions(report: FitReport) -> Iterator[str]:
         "For other work it says nothing."
     )
     if options.unit == "run":
-        yield "Every run counts for itself: if several are of one task, they are not independent, and it may not hold."
+        yield "Every run counts separately: if several are of one task, they are not independent, and it may not hold."
     elif report.counted == "run":
-        yield "Every good run is of a task of its own: no two begin with the same prompt."
+        yield "Every good run is of a different task: no two begin with the same prompt."
     else:
         yield (
-            "Runs with the same first prompt count as one task, since they are much alike. So the share of good runs "
-            "stopped too early keeps the bound, too, if each task weighs the same."
+            "Runs with the same first prompt count as one task, because they are much alike. So the share of good runs "
+            "stopped too early also keeps the bound, if each task has the same weight."
         )
     yield (
-        "Stops are found along the recorded course. What a model does after a nudge or a reminder is in no record, and "
-        "the steps saved suppose that it goes on as recorded."
+        "Stops are found along the recorded course. No record shows what a model would do after another nudge or "
+        "reminder, and the steps saved assume that it continues as recorded."
     )
-    yield "It is as good as the labels are, and void once a setting is changed."
-    yield "It is one try. Who fits again with other seeds or bounds until it works has shown less than it says."
+    yield "It is only as good as the labels, and void once a setting is changed."
+    yield "It is one try. Fitting again with other seeds or bounds until one works shows less than it says."
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:

@@ -119,7 +119,7 @@ def _is_row(entry: Row) -> bool:
 def _check_header(path: FilePath, head: Sequence[str]) -> None:
     if not {*head} & {*ID_COLUMNS, "task_id"} or not {*head} & {*VERDICT_COLUMNS}:
         raise WrongUse(
-            f"{path} is in no form of labels that is known. For CSV, write a header line with an id "
+            f"{path} is not in a known form of labels. For CSV, write a header line with an id "
             f"({', '.join(ID_COLUMNS)}, or task_id and trial) and a verdict ({', '.join(VERDICT_COLUMNS)}), such as "
             "`id,resolved`"
         )
@@ -174,7 +174,7 @@ def _object_labels(path: FilePath, whole: Mapping[str, Any]) -> Iterator[Label]:
             yield from _label(where, id, value)
         else:
             raise WrongUse(
-                f"{path} is in no form of labels that is known: {named} holds {type(value).__name__}. Write an object "
+                f"{path} is not in a known form of labels: {named} holds {type(value).__name__}. Write an object "
                 "of ids with true or false, a report of SWE-bench with `resolved` or `resolved_ids`, JSON Lines or CSV"
             )
 

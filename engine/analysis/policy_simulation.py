@@ -257,9 +257,7 @@ class PolicySimulation:
     def _compare_with_record(
         self, digest: RunSummary, stops: ResourceUse | None, decision: Decision | None
     ) -> tuple[Parting, int | None, str]:
-        """Return how the policy's run compares with the recorded one, the step after which they differ, and the
-        reason.
-        """
+        """Return how the policy's run compares with the record, the step after which they differ, and the reason."""
         if self._cannot_start:
             return "refused", 0, "it needs a completion tool, and none was offered"
         if self._divergence is not None:

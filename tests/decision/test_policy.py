@@ -33,7 +33,7 @@ def test_a_soft_limit_alone_gives_a_hard_one_of_twice_that() -> None:
         ({"limits": {"steps": "many"}}, r"mine\.toml: limits\.steps is 'many': use a whole number"),
         ({"limits": {"steps": True}}, r"limits\.steps is True: use a whole number"),
         ({"limits": {"seconds": float("nan")}}, r"limits\.seconds is nan: use a finite number"),
-        ({"limits": 3}, r"limits is 3: use Limits\(\.\.\.\), in a file a section of its own"),
+        ({"limits": 3}, r"limits is 3: use Limits\(\.\.\.\), in a file a separate section"),
         ({"limits": {"steps": 0}}, "limits.steps is 0: use 1 or more"),
         ({"limits": {"steps": 2, "soft_steps": 3}}, r"soft_steps \(3\) is above limits.steps \(2\)"),
         (

@@ -213,9 +213,9 @@ def test_a_good_run_is_needed_up_to_the_anchor() -> None:
 def test_the_promise_is_of_tasks_only_where_a_task_has_several_good_runs() -> None:
     one, three = (fitted(drawn(random.Random(7), 80, 0.0, runs), OPTIONS) for runs in (1, 3))
     assert "at most 10 % of good runs like these are stopped too early" in guarantee(one)
-    assert "Every good run is of a task of its own" in " ".join(conditions(one))
+    assert "Every good run is of a different task" in " ".join(conditions(one))
     assert "at most 10 % of tasks like these have a good run" in guarantee(three)
-    assert "keeps the bound, too, if each task weighs the same" in " ".join(conditions(three))
+    assert "also keeps the bound, if each task has the same weight" in " ".join(conditions(three))
 
 
 def test_sentences_say_what_too_early_means() -> None:

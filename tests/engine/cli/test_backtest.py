@@ -245,7 +245,7 @@ async def test_labels_say_which_sessions_were_good_and_what_they_do_not_say(tmp_
         ('{"x": true}', "none of its 1 labels matches a session. Labels are for x; the sessions are a.jsonl, b.jsonl."),
         ('{"a": false}', "a.jsonl passed its evaluation, but a is bad in labels, 'a': correct the label"),
         ('{"a": true, "a.jsonl": false}', "a.jsonl has two labels that contradict each other: a is good in"),
-        ("nothing", "labels is in no form of labels that is known"),
+        ("nothing", "labels is not in a known form of labels"),
     ],
 )
 @pytest.mark.parametrize("command", ["backtest", "report"])

@@ -255,8 +255,8 @@ async def test_a_reward_that_stands_in_the_session_agrees_with_its_label(tmp_pat
             '{"dubbo-7": true}',
             "none of its 1 labels matches a session. Labels are for dubbo-7; the sessions are {java}",
         ),
-        ('{"dubbo-1": [1]}', "in no form of labels that is known"),
-        ("some words\n", "in no form of labels that is known"),
+        ('{"dubbo-1": [1]}', "not in a known form of labels"),
+        ("some words\n", "not in a known form of labels"),
     ],
 )
 async def test_labels_that_are_wrong_end_an_import_before_it_writes(tmp_path: Path, labels: str, words: str) -> None:
