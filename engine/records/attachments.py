@@ -1,4 +1,4 @@
-"""Attachments: large images, and large texts of tool results, in files beside the record instead of in its lines.
+"""Attachments: large images and large texts of tool results, in files next to the record instead of in its lines.
 
 The attachments of `x.jsonl` (or `x.jsonl.zst`) are in the folder `x.files`. Each file is named by the SHA-256 of its
 content. A result whose text is attached has the hash in `attached` and the beginning of the text in `content`; an
@@ -24,13 +24,13 @@ from ..decision.events import ContextCompacted, MessageAdded, QuestionAnswered, 
 from .files import ATTACHMENTS_SUFFIX, MAX_LINE_BYTES, folder_beside
 
 ATTACH_ABOVE = 256 * 1024
-"""A text or image of more bytes than this is attached, by default."""
+"""Default limit in bytes above which a text or image is attached."""
 SCHEME = "attached:"
-"""The `url` of an attached image is this prefix and the hash."""
+"""Prefix of the `url` of an attached image; the hash follows."""
 PREVIEW_CHARS = 1000
-"""Characters of an attached text that stay in the record."""
+"""Number of characters of an attached text that stay in the record."""
 MAX_MISSING_NAMES = 100
-"""`AttachmentReader.missing` lists at most this many names."""
+"""Most names that `AttachmentReader.missing` lists."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 MAY_HOLD_IMAGES: frozenset[type] = frozenset(
     {RunStarted, MessageAdded, QuestionAnswered, ToolCallResult, ContextCompacted}
@@ -41,12 +41,12 @@ ImageMap = Callable[[Image], Image | None]
 
 
 def attachments_folder(record: str | os.PathLike[str]) -> Path:
-    """The folder of a record's attachments; it need not exist."""
+    """Return the folder of a record's attachments, which need not exist."""
     return folder_beside(record, ATTACHMENTS_SUFFIX)
 
 
 class AttachmentWriter:
-    """Stores large images, and large texts of results. `above`: the limit in bytes; None stores nothing."""
+    """Writer of large images and large texts of results. above: the limit in bytes; None stores nothing."""
 
     def __init__(self, record: str | os.PathLike[str], above: int | None = ATTACH_ABOVE) -> None:
         self._folder = attachments_folder(record)
@@ -61,7 +61,7 @@ class AttachmentWriter:
 
     def _write_text(self, event: Any) -> Any:
         assert self._above is not None
-        if isinstance(event, ToolCallResult) and len(event.content) * 4 > self._above:  # 4 bytes a character at most
+        if isinstance(event, ToolCallResult) and len(event.content) * 4 > self._above:  # at most 4 bytes per character
             text = event.content.encode("utf-8", "replace")
             if len(text) > self._above:
                 name = self._store(text)
@@ -89,7 +89,7 @@ class AttachmentWriter:
 
 
 class AttachmentReader:
-    """Puts attachments back into events."""
+    """Reader that puts attachments back into events."""
 
     def __init__(self, record: str | os.PathLike[str]) -> None:
         self.missing: list[str] = []
@@ -97,7 +97,7 @@ class AttachmentReader:
         self._folder = attachments_folder(record)
 
     def restore(self, event: E) -> E:
-        """The event with its attachments. A missing text keeps its preview, with a note; a missing image is dropped."""
+        """Return the event, restored. A missing text keeps its preview, with a note; a missing image is dropped."""
         if type(event) not in MAY_HOLD_IMAGES:
             return event
         restored: E = _with_images(self._restore_text(event), self._restore_image)
@@ -135,7 +135,7 @@ class AttachmentReader:
 
 
 def _with_images(event: Any, change: ImageMap) -> Any:
-    """The event with its images, and those of the messages that it holds, changed; None drops one."""
+    """Return the event with its images, and those of the messages that it holds, changed. None drops an image."""
     match event:
         case RunStarted():
             started = _changed(event, change)

@@ -1,7 +1,7 @@
-"""Compression: read a file in blocks, compressed with Zstandard or gzip or not, and write a new one with Zstandard.
+"""Compression: read a file in blocks, plain or compressed with Zstandard or gzip; write a new one with Zstandard.
 
-A file is compressed if it begins with a magic number; its name does not matter. Several frames may follow each other
-(RFC 8878, section 3). Python 3.14 has zstd in its standard library; older versions use `backports.zstd`
+A file is compressed if it begins with a magic number, whatever its name. Several frames may follow each other (RFC
+8878, section 3). Python 3.14 has zstd in its standard library; older versions use `backports.zstd`
 (`docs/decisions/0009-an-index-in-sqlite-and-zstd-as-python-will-have-it.md`).
 """
 
@@ -18,24 +18,24 @@ from typing import IO, Any
 from ..decision import WrongUse
 
 MAGIC = b"\x28\xb5\x2f\xfd"
-"""The magic number that begins a frame (RFC 8878, section 3.1.1), as bytes."""
+"""Magic number that begins a frame (RFC 8878, section 3.1.1), as bytes."""
 GZIP_MAGIC = b"\x1f\x8b"
-"""The first bytes of a member of gzip (RFC 1952, section 2.3.1)."""
+"""First bytes of a gzip member (RFC 1952, section 2.3.1)."""
 SUFFIX = ".zst"
 BLOCK = 256 * 1024
-"""Bytes that are read at once, and the most that is decompressed at once."""
+"""Number of bytes read at a time, and the most that is decompressed at a time."""
 MAX_EMPTY_FRAMES = 1000
-"""A file with more empty frames in a row is refused: it would take time without yielding data."""
+"""Most empty frames in a row. A file with more is refused, because it would take time without yielding data."""
 LEVEL = 3
 """Compression level for writing: zstd's own default."""
 
 
 class CorruptData(Exception):
-    """Compressed data ends early or is damaged. What was read before is valid."""
+    """Raised when compressed data ends early or is damaged. What was read before is valid."""
 
 
 def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """The bytes of a file, decompressed if necessary. Raises WrongUse if it cannot be read, CorruptData if damaged.
+    """Yield the bytes of a file, decompressed if necessary. Raises WrongUse if unreadable, CorruptData if damaged.
 
     Memory is bounded for any file: a block holds at most BLOCK bytes, and a frame that needs a window of more than
     128 MB (zstd's default limit) is refused as corrupt.
@@ -54,7 +54,7 @@ def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 def decompress(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
-    """The data of a compressed file that begins with this block and goes on in `file`. Raises CorruptData."""
+    """Yield the data of a compressed file that begins with this block and continues in `file`. Raises CorruptData."""
     if block.startswith(GZIP_MAGIC):
         yield from _decompress_gzip(block, file)
         return
@@ -81,7 +81,7 @@ def decompress(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _decompress_gzip(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
-    """The data of the members of gzip; zeros that pad the last one are none. Raises CorruptData."""
+    """Yield the data of gzip members. Zeros that pad the last member are ignored. Raises CorruptData."""
     empty = 0
     try:
         while block and empty < MAX_EMPTY_FRAMES:
@@ -105,12 +105,12 @@ def _decompress_gzip(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
 
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
-    """Whether the file begins with a magic number of zstd or gzip; False if it cannot be read."""
+    """Return whether the file begins with a magic number of zstd or gzip; False if it cannot be read."""
     return begins_with(path, MAGIC) or begins_with(path, GZIP_MAGIC)
 
 
 def begins_with(path: str | os.PathLike[str], magic: bytes) -> bool:
-    """Whether these are the first bytes of the file; False if it cannot be read."""
+    """Return whether these are the first bytes of the file; False if it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read(len(magic)) == magic
@@ -120,10 +120,10 @@ def begins_with(path: str | os.PathLike[str], magic: bytes) -> bool:
 
 @contextmanager
 def create_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A new file to write to, compressed if its name ends in `.zst`.
+    """Open a new file for writing, compressed if its name ends in `.zst`.
 
-    It is written under a temporary name and renamed at the end of the `with` block; an exception in the block deletes
-    it. Raises WrongUse if the file exists already or cannot be written.
+    The file is written under a temporary name and renamed at the end of the `with` block; an exception in the block
+    deletes it. Raises WrongUse if the file exists already or cannot be written.
     """
     target = Path(path)
     if target.exists():
@@ -144,7 +144,7 @@ def create_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def _zstd() -> Any:
-    """The zstd library, imported when first used: most records are not compressed."""
+    """Return the zstd library, imported on first use because most records are not compressed."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

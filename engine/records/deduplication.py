@@ -1,15 +1,16 @@
-"""Leaves out of a record what the record already holds, and restores it when the record is read.
+"""Leave out of a record what the record already holds, and restore it when the record is read.
 
 - The message of a response is contained in its deltas. `RESPONSE_FINISHED` is written without it if the deltas of its
-  attempt have exactly the same content, and then names them (`deltas`). The deltas stay: a record is only appended to,
-  and after a kill they are all that is left of a response. After redaction the redacted texts are compared.
-- In a file, a later run of the session mostly has the system prompt, policy and tools of the first one. Its
+  attempt have exactly the same content, and then names them (`deltas`). The deltas are kept, because a record is only
+  appended to, and after a kill they are all that is left of a response. After redaction the redacted texts are
+  compared.
+- In a file, a later run of the session usually has the system prompt, policy and tools of the first one. Its
   `RUN_STARTED` is written without these three if all are equal, and names the run that has them (`as_in`).
-- The policy of an imported run is the same for all, and longer than many a session. It is written without the settings
-  that a reader fills in by itself.
+- All imported runs have the same policy, which is longer than many sessions. It is written without the settings that a
+  reader fills in.
 
 In memory, on the bus and over HTTP events are always whole. Writers of record files use `LineShortener`, which also
-writes neighbouring parts of a response as one line (`parts_line.py`), and those of a store's pages `Deduplicator`.
+writes neighbouring parts of a response as one line (`parts_line.py`). Writers of a store's pages use `Deduplicator`.
 Readers use `MessageRestorer`; `format.decode_line` restores `RUN_STARTED`.
 """
 
@@ -42,23 +43,23 @@ from .parts_line import ArgumentsEntry, Entry, PartsLine, StartEntry, TextEntry,
 from .short_forms import short_form, with_short_tools
 
 MAX_DELTAS = 4096
-"""A response with more deltas is written whole: it hardly saves anything, and bounds what a reader has to remember."""
+"""A response with more deltas is written whole: that costs hardly anything, and it bounds what a reader has to keep."""
 MESSAGE_PARTS: frozenset[type] = frozenset({TextMessageContent, ReasoningMessageContent, ToolCallStart, ToolCallArgs})
-"""Types of events of which a message is made."""
+"""Types of events that make up a message."""
 SHORTENED: frozenset[type] = frozenset({RunStarted, ResponseFinished, RunFinished})
-"""Types of events of which something may be left out."""
+"""Types of events from which something may be left out."""
 _PREFIXES = tuple(f'{{"type":"{kind.__struct_config__.tag}"'.encode() for kind in cast(Any, MESSAGE_PARTS))
 _RESPONSE = b'{"type":"RESPONSE_FINISHED"'
 _DELTAS = b',"deltas":{"first":'
-"""How `deltas` of a response is written. In a text of JSON its quotation marks would be escaped."""
+"""Bytes that encode `deltas` of a response. Inside a JSON text the quotation marks would be escaped."""
 
 Part = TextMessageContent | ReasoningMessageContent | ToolCallStart | ToolCallArgs
 
 
 class LineShortener:
-    """Makes the lines of a record file as short as its version allows. Feed it all lines, in order.
+    """Shortener of the lines of a record file, as far as the record's version allows. Feed it all lines, in order.
 
-    header: of the file that is written on; None for a new one. first: the first run of the file, if there is one.
+    header: that of the file that is appended to; None for a new one. first: the first run of the file, if there is one.
     """
 
     def __init__(self, header: Header | None = None, first: RunStarted | None = None) -> None:
@@ -66,7 +67,7 @@ class LineShortener:
         self._packs = header is None or packs(header)
 
     def shorten(self, lines: Iterable[Any]) -> list[Any]:
-        """The lines as they are to be written. Those of one call are written together."""
+        """Return the lines as they are written. Lines of one call are written together."""
         if self._deduplicator is None:
             return list(lines)
         shortened: list[Any] = []
@@ -81,15 +82,15 @@ class LineShortener:
     def _shortened(self, line: Any, deduplicator: Deduplicator) -> Any:
         if not self._packs:
             return deduplicator.feed(line)
-        # tools last: before, they are compared with those of the first run
+        # tools last, because they are first compared with those of the first run
         return with_short_tools(deduplicator.feed(short_form(line)))
 
 
 class Deduplicator:
-    """Leaves out what the lines before said already. Feed it the lines in the order in which they are written.
+    """Remover of what earlier lines already contain. Feed it the lines in the order in which they are written.
 
-    first: the first run of the file, if there is one already. in_file: whether later runs follow in the same file; the
-        pages of a store belong to one run each.
+    first: the first run of the file, if there is one already. in_file: whether later runs follow in the same file; each
+        page of a store belongs to one run.
     """
 
     def __init__(self, first: RunStarted | None = None, *, in_file: bool = True) -> None:
@@ -97,10 +98,10 @@ class Deduplicator:
         self._in_file = in_file
         self._parts: deque[Part] = deque(maxlen=MAX_DELTAS + 1)
         self.hold: Callable[[Part], None] = self._parts.append
-        """Take a part of a message: `feed` does the same, and looks at the type first."""
+        """Process a part of a message, like `feed` but without checking the type first."""
 
     def feed(self, line: Any) -> Any:
-        """The line as it is to be written."""
+        """Return the line as it is written."""
         kind = type(line)
         if kind in MESSAGE_PARTS:
             self._parts.append(line)
@@ -135,7 +136,7 @@ def _short_policy(policy: Policy) -> msgspec.Raw:
 
 
 def _without_message(response: ResponseFinished, parts: Sequence[Part]) -> ResponseFinished:
-    if response.deltas is not None:  # read from a damaged record: what is missing stays missing
+    if response.deltas is not None:  # read from a damaged record: missing parts stay missing
         return replace(response, message=NO_MESSAGE)
     if not 0 < len(parts) <= MAX_DELTAS or message_of(parts) != response.message:
         return response
@@ -143,7 +144,7 @@ def _without_message(response: ResponseFinished, parts: Sequence[Part]) -> Respo
 
 
 def message_of(parts: Iterable[Part | Entry]) -> AssistantMessage:
-    """The message that these parts of one attempt make up."""
+    """Return the message that these parts of one attempt make up."""
     text: list[str] = []
     length = TextLength(text)
     reasoning: list[Reasoning] = []
@@ -177,17 +178,17 @@ def _add_reasoning(part: Any, block: list[str], reasoning: list[Reasoning], leng
 
 
 class MessageRestorer:
-    """Makes responses whole again. Feed it the events of a record, or of one run, in order."""
+    """Restorer of whole responses. Feed it the events of a record, or of one run, in order."""
 
     def __init__(self) -> None:
         self._parts: deque[Part | PartsLine | bytes] = deque(maxlen=MAX_DELTAS)
         self.hold_line: Callable[[bytes], None] = self._parts.append
-        """Take the line of a part as it is. It is decoded if a response needs it."""
+        """Process the line of a part without decoding it. It is decoded if a response needs it."""
         self.hold: Callable[[PartsLine], None] = self._parts.append
-        """Take the parts of a line."""
+        """Process the parts of a line."""
 
     def feed(self, event: Event) -> Event:
-        """The event, whole. A response of which deltas are missing has what the others say, and keeps `deltas`."""
+        """Return the whole event. A response that lacks deltas has the text of the others, and keeps `deltas`."""
         kind = type(event)
         if kind in MESSAGE_PARTS:
             self._parts.append(cast(Part, event))
@@ -198,7 +199,7 @@ class MessageRestorer:
         return event
 
     def restore(self, response: ResponseFinished) -> ResponseFinished:
-        """The response, whole, as far as its deltas were there."""
+        """Return the whole response, as far as its deltas were there."""
         parts = list(self._parts)
         self._parts.clear()
         wanted = response.deltas
@@ -221,12 +222,12 @@ class MessageRestorer:
 
 
 def is_part(line: bytes) -> bool:
-    """Whether a line that we wrote is a part of a message."""
+    """Return whether a line that endstop wrote is a part of a message."""
     return line.startswith(_PREFIXES)
 
 
 def lacks_message(line: bytes) -> bool:
-    """Whether a line that we wrote is a response without its message."""
+    """Return whether a line that endstop wrote is a response without its message."""
     return line.startswith(_RESPONSE) and _DELTAS in line
 
 
@@ -234,7 +235,7 @@ _decode_parts = msgspec.json.Decoder(list[Part]).decode
 
 
 def _decoded(parts: Sequence[Part | PartsLine | bytes]) -> Sequence[Part | PartsLine]:
-    """The parts, decoded where they are lines; without lines that are damaged."""
+    """Decode the parts that are lines; lines that are damaged are left out."""
     lines = [part for part in parts if type(part) is bytes]
     if len(lines) < len(parts) or not lines:
         return [one for part in parts if (one := _decoded_one(part)) is not None]
@@ -252,7 +253,7 @@ def _decoded_one(part: Part | PartsLine | bytes) -> Part | PartsLine | None:
 
 
 def missing_deltas(response: ResponseFinished) -> str:
-    """What is missing of a response that could not be made whole, for people."""
+    """Describe, for people, what is missing of a response that could not be made whole."""
     assert response.deltas is not None
     return (
         f"the message of step {response.step} (event {response.seq}) stands in {response.deltas.count} deltas from "

@@ -16,16 +16,16 @@ from .format import BYTE_ORDER_MARK
 __all__ = ["find_records"]
 
 RECORD_SUFFIXES = (".jsonl", ".jsonl.zst", ".jsonl.gz")
-"""Files in a folder are records if their names end so. A file that is named explicitly may have any name."""
+"""Suffixes by which files in a folder are records. A file that is named explicitly may have any name."""
 ATTACHMENTS_SUFFIX = ".files"
-"""The suffix of the folder beside a record that holds its attachments."""
+"""Suffix of the folder next to a record that holds its attachments."""
 SUBAGENTS_SUFFIX = ".subagents"
-"""The suffix of the folder beside a record that holds the records of its sub-agents."""
+"""Suffix of the folder next to a record that holds the records of its sub-agents."""
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
-"""A line of more bytes counts as damaged. At a line of more than four times as many bytes, the reading ends."""
+"""Longest line in bytes; a longer one counts as damaged. Reading ends at a line of more than four times as many."""
 CUT_MARK = b"\x00"
-"""Follows the beginning of an incomplete line, so that no reader takes it for a complete one."""
+"""Byte appended to the beginning of an incomplete line, so that no reader takes it for a complete one."""
 _CUT_LINE_BYTES = 100
 
 
@@ -33,7 +33,7 @@ _CUT_LINE_BYTES = 100
 
 
 def find_records(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The given files, and the records in the given folders and all folders below them: sorted by path, each once.
+    """Return the given files, and the records in the given folders and below them: sorted by path, each once.
 
     Attachments, hidden files, and records of sub-agents, whose usage is part of their parent's, are skipped. Links are
     followed, but no folder is visited twice. Raises WrongUse for a path that does not exist, a folder that cannot be
@@ -59,9 +59,9 @@ def find_records(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
 
 
 def list_records(paths: Sequence[Path]) -> tuple[list[Path], dict[str, str]]:
-    """List the records as `find_records` does, for files and folders that change meanwhile, and nothing is raised.
+    """List the records as `find_records` does, without raising, for files and folders that change meanwhile.
 
-    Returns the records, and why each path or folder that cannot be read cannot be.
+    Return the records and, for each path or folder that cannot be read, the reason.
     """
     found: dict[tuple[int, int], Path] = {}
     problems: dict[str, str] = {}
@@ -80,9 +80,9 @@ def list_records(paths: Sequence[Path]) -> tuple[list[Path], dict[str, str]]:
 
 
 def _records_below(folder: Path, problems: dict[str, str] | None = None) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The path and identity of each record in or below this folder. Visits a folder once, also if links form a loop.
+    """Yield the path and identity of each record in or below this folder, once each even if links form a loop.
 
-    problems: gets why each folder that cannot be read cannot be; None: WrongUse is raised for the first.
+    problems: receives the reason for each folder that cannot be read; None: raise WrongUse for the first.
     """
     seen: set[tuple[int, int]] = set()
     left = [str(folder)]
@@ -110,24 +110,24 @@ def _records_below(folder: Path, problems: dict[str, str] | None = None) -> Iter
 
 
 def folder_beside(record: str | os.PathLike[str], suffix: str) -> Path:
-    """The folder beside a record that has its name and this suffix; it need not exist."""
+    """Return the folder next to the record that has its name and this suffix. It need not exist."""
     path = Path(record)
     ending = next((one for one in sorted(RECORD_SUFFIXES, key=len, reverse=True) if path.name.endswith(one)), "")
     return path.parent / (path.name.removesuffix(ending) + suffix)
 
 
 def subagents_folder(record: str | os.PathLike[str]) -> Path:
-    """The folder of the records of a record's sub-agents; it need not exist."""
+    """Return the folder of the records of a record's sub-agents, which need not exist."""
     return folder_beside(record, SUBAGENTS_SUFFIX)
 
 
 def subagent_file(name: str, session_id: str) -> str:
-    """The name of the record of a sub-agent in that folder. name: that of its tool."""
+    """Return the name of the record of a sub-agent in that folder. name: that of its tool."""
     return f"{name}-{session_id.removeprefix(SESSION_PREFIX)}.jsonl"
 
 
 def _identity(entry: os.DirEntry[str], device: int) -> tuple[int, int]:
-    """Device and inode: equal for two names of the same file."""
+    """Return device and inode, which are equal for two names of the same file."""
     if not entry.is_symlink():
         return device, entry.inode()
     status = entry.stat()
@@ -138,10 +138,10 @@ def _identity(entry: os.DirEntry[str], device: int) -> tuple[int, int]:
 
 
 def line_batches(path: str | os.PathLike[str], longest: int = MAX_LINE_BYTES) -> Iterator[list[bytes]]:
-    """The lines of a file without their line feeds, a batch at a time. Raises WrongUse if the file cannot be read.
+    """Yield the lines of a file without line feeds, in batches. Raises WrongUse if the file cannot be read.
 
-    A line of more than `longest` bytes, or one in which compressed data ends early, comes as its first bytes followed
-    by `CUT_MARK`. The last line need not end in a line feed.
+    A line of more than `longest` bytes, or one in which compressed data ends early, is given as its first bytes
+    followed by `CUT_MARK`. The last line need not end in a line feed.
     """
     begun = bytearray()  # grows in place, so that a long line is in memory only once
     length = 0

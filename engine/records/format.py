@@ -1,4 +1,4 @@
-"""The record format: the types of its lines, and how a line is encoded and decoded.
+"""The record format: the types of its lines, and how to encode and decode them.
 
 A record is JSON Lines: a header, then events, of which each run has its own sequence from RUN_STARTED on, and chunks
 that were read after a response was cut. All readers and writers of records go through this module.
@@ -34,30 +34,30 @@ from .parts_line import PartsLine
 
 FORMAT = "endstop-record"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""What some programs put before the first line of a file in UTF-8."""
+"""Bytes that some programs put before the first line of a UTF-8 file."""
 VERSION = (3, 0)
 """Major and minor version. A reader refuses a newer major version and skips events that it does not know.
 
-Version 2 leaves out what stands twice (`deduplication.py`); version 3 also writes parts of a response that are written
-together as one line (`parts_line.py`). A record that was begun in an older version is continued in it.
+Version 2 leaves out what a record holds twice (`deduplication.py`); version 3 also writes parts of a response that are
+written together as one line (`parts_line.py`). A record begun in an older version is continued in that version.
 """
 
 
 Redact = Callable[[str], str]
-"""Takes a complete text and returns what may be written of it. Must return the same for the same text."""
+"""Function that returns what may be written of a complete text. Must return the same for the same text."""
 REDACTION_MARK = "[redacted:"
-"""The beginning of each text that endstop's own redaction puts in. What another redaction puts in is unknown."""
+"""Prefix of each text that endstop's own redaction inserts. What another redaction inserts is unknown."""
 NO_RUN = "the record holds no run: its process was killed before a run began, so start again"
 SHARED_FIELDS = ("system", "policy", "tools")
-"""Fields of RUN_STARTED that a later run of a file leaves out if all of them are those of its first run."""
+"""Fields of RUN_STARTED that a later run of a file leaves out if all are equal to those of its first run."""
 MAX_WHOLE = 2.0**53
-"""Below this a float that is whole is exactly that number."""
+"""Limit below which a whole float is exactly that number."""
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding a line may raise."""
+"""Exceptions that decoding a line may raise."""
 
 
 class Header(Struct, frozen=True, kw_only=True, tag="HEADER"):
-    """The first line of a record."""
+    """First line of a record."""
 
     format: str = FORMAT
     version: str = f"{VERSION[0]}.{VERSION[1]}"
@@ -74,13 +74,13 @@ class DrainedChunk(Struct, frozen=True, kw_only=True, tag="AFTER_CUT"):
 
 
 BadLine = Literal["damaged", "blank", "unknown"]
-"""Why a line could not be decoded. `unknown`: an event of a newer minor version."""
+"""Reason why a line could not be decoded. `unknown`: an event of a newer minor version."""
 Decoded = Header | DrainedChunk | PartsLine | Event
-"""A line that was decoded."""
+"""A decoded line."""
 
 
 def summarize_drained(chunks: Iterable[AnyChunk]) -> CutOff:
-    """What a cut saved: the tokens and calls in the chunks that arrived after it."""
+    """Return what a cut saved: the tokens and calls in the chunks that arrived after it."""
     characters = 0
     calls: dict[tuple[int, str], str] = {}
     complete = False
@@ -100,7 +100,7 @@ def summarize_drained(chunks: Iterable[AnyChunk]) -> CutOff:
 
 
 def step_of_attempt(attempt: str) -> int:
-    """The step of an attempt, whose id is `{step}.{number}`; 0 if the id has no step."""
+    """Return the step of an attempt, whose id is `{step}.{number}`; 0 if the id has no step."""
     step = attempt.partition(".")[0]
     return int(step) if step.isdecimal() else 0
 
@@ -113,7 +113,7 @@ encode_lines = _encoder.encode_lines
 
 
 def encode_line(line: object) -> bytes:
-    """Encode one line, without a line feed. What JSON cannot express becomes its `repr`, a lone surrogate `?`."""
+    """Encode one line, without a line feed. What JSON cannot express becomes its `repr`, and a lone surrogate `?`."""
     try:
         return _encoder.encode(line)
     except (TypeError, ValueError):
@@ -129,7 +129,7 @@ class _Beginning(Struct):
 
 
 def begins_record(lines: Iterable[bytes]) -> bool:
-    """Whether the first of these lines that is not blank is the header of a record of any version.
+    """Return whether the first of these lines that is not blank is the header of a record of any version.
 
     Like every line of a record it is JSON: spaces, the order of members and a byte order mark do not matter.
     """
@@ -141,7 +141,7 @@ def begins_record(lines: Iterable[bytes]) -> bool:
 
 
 def _first_of(lines: Iterable[bytes]) -> bytes:
-    """The first line that is not blank, without a byte order mark; empty if there is none."""
+    """Return the first line that is not blank, without a byte order mark; empty if there is none."""
     plain = (line.removeprefix(BYTE_ORDER_MARK) for line in lines)
     return next((line for line in plain if line.strip()), b"")
 
@@ -168,12 +168,12 @@ def parse_header(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Header
 
 
 def leaves_out(header: Header) -> bool:
-    """Whether lines of a record with this header may leave out what stands elsewhere in it."""
+    """Return whether lines of a record with this header may leave out what the record holds elsewhere."""
     return int(header.version.split(".", 1)[0]) >= 2
 
 
 def packs(header: Header) -> bool:
-    """Whether a record with this header may have lines with several events (`parts_line.py`)."""
+    """Return whether a record with this header may have lines with several events (`parts_line.py`)."""
     return int(header.version.split(".", 1)[0]) >= 3
 
 
@@ -192,7 +192,7 @@ def decode_generic(line: bytes, first: RunStarted | None = None) -> Decoded:
             raise
         return decode_run_started(line, first)
     kind = type(decoded)
-    if kind is RunStarted:  # with its fields in another order: decode it again, for defaults of the time of its writing
+    if kind is RunStarted:  # fields in another order: decode it again, with the defaults of its time
         return decode_run_started(line, first)
     if kind is ResponseFinished and decoded.message is NO_MESSAGE and decoded.deltas is None:  # type: ignore[union-attr]
         raise msgspec.ValidationError("Object missing required field `message`")
@@ -202,7 +202,7 @@ def decode_generic(line: bytes, first: RunStarted | None = None) -> Decoded:
 
 
 def parse_line(line: bytes, first: RunStarted | None = None) -> Decoded | BadLine:
-    """Decode any line, or say why it cannot be decoded. Raises nothing. `first`: see `decode_run_started`."""
+    """Decode any line, or return why it cannot be decoded. Never raises. first: as in `decode_run_started`."""
     try:
         return decode_line(line, first)
     except DECODE_ERRORS:
@@ -239,7 +239,7 @@ def _with_whole_numbers(value: Any) -> Any:
 
 
 def classify_bad_line(line: bytes) -> BadLine:
-    """Why a line cannot be decoded."""
+    """Return the reason why a line cannot be decoded."""
     if not line.strip():
         return "blank"
     try:
@@ -255,14 +255,14 @@ _KNOWN_TYPES = {kind.__struct_config__.tag for kind in (Header, DrainedChunk, Pa
 
 # ---- RUN_STARTED
 #
-# Its policy takes longer to validate than a whole short run takes to read, and is mostly the same from record to
-# record. So the policy and the tools are decoded once for equal bytes, and the other fields directly.
+# Its policy takes longer to validate than a whole short run takes to read, and is usually the same from record to
+# record. Therefore the policy and the tools are decoded once for equal bytes, and the other fields directly.
 
 RUN_STARTED_PREFIX = b'{"type":"RUN_STARTED",'
-"""The first bytes of a RUN_STARTED line that our own writer wrote. Another writer may put `type` in another place."""
+"""First bytes of a RUN_STARTED line written by endstop. Another writer may put `type` elsewhere."""
 _CACHED_FIELDS = ("policy", "tools")
 _MAX_CACHED_BYTES = 64 * 1024
-"""Policies and lists of tools of more bytes of JSON are not cached."""
+"""Size limit for caching policies and lists of tools, in bytes of JSON."""
 
 
 def decode_run_started(line: bytes, first: RunStarted | None = None) -> RunStarted:
@@ -299,12 +299,12 @@ _decode_cached = lru_cache(maxsize=64)(lambda name, raw: _field_decoders[name](r
 
 
 def _raw_started_decoder() -> Callable[[bytes], Struct]:
-    """A decoder of RUN_STARTED that leaves the cached fields as raw JSON."""
+    """Return a decoder of RUN_STARTED that leaves the cached fields as raw JSON."""
     fields: list[Any] = []
     for field in msgspec.structs.fields(RunStarted):
         kind: Any = Raw if field.name in _CACHED_FIELDS else field.type
         if field.name == "policy":
-            fields.append((field.name, kind, Raw(b"")))  # may be left out, see `as_in`
+            fields.append((field.name, kind, Raw(b"")))  # may be left out (`as_in`)
         elif field.required:
             fields.append((field.name, kind))
         elif field.default_factory is not NODEFAULT:

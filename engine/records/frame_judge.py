@@ -1,6 +1,7 @@
-"""Adds to the frames of a loop that is not ours what is known of each of its calls, which no event of a record says.
+"""Judgements of the calls in another program's loop, added to its frames because no recorded event contains them.
 
-Pages show it: they cannot ask a `CallJudge` themselves. It stands beside the events, which stay as they were recorded.
+Pages show them, because they cannot ask a `CallJudge` themselves. The judgement is separate from the events, which stay
+as they were recorded.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from .format import DECODE_ERRORS, RUN_STARTED_PREFIX, decode_line
 from .frames import Frame, Frames, Gap
 
 _NEEDED = tuple(f'{{"type":"{kind.__struct_config__.tag}"'.encode() for kind in JUDGED_BY)
-"""How the lines begin of events that a judge needs."""
+"""Beginnings of the lines of events that a judge needs."""
 
 
 class FrameJudge:
-    """Judges the calls of the runs whose frames it gets, from the beginning of a run on and in their order."""
+    """Judge of the calls of runs. Pass it the frames of each run in order, from the run's beginning."""
 
     def __init__(self) -> None:
         self._judge = SessionJudge()
 
     @property
     def is_needed(self) -> bool:
-        """Whether the run is that of a loop that is not ours: only its calls are judged."""
+        """Whether the run is that of another program's loop, whose calls are the only ones that are judged."""
         return self._judge.is_needed
 
     def judged(self, frames: Iterable[Frame | Gap]) -> Frames:
-        """The same frames; those of results with the judgement of their calls."""
+        """Return the same frames, with the judgement of its call added to each result."""
         return [self._judged(frame) if isinstance(frame, Frame) else frame for frame in frames]
 
     def _judged(self, frame: Frame) -> Frame:

@@ -1,4 +1,4 @@
-"""Events for readers, as lines of a record; and a record file, that may grow, as such lines."""
+"""Events for readers, as lines of a record; and a record file, which may grow, as such lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .scan import MAX_LOST_EVENTS
 
 _NO_EVENTS = frozenset({"HEADER", "AFTER_CUT"})
 _SHORTENED = frozenset({"RESPONSE_FINISHED", "RUN_FINISHED"})
-"""Types of events, besides RUN_STARTED, whose lines leave something out."""
+"""Types of events, in addition to RUN_STARTED, whose lines leave something out."""
 _ATTACHED = (b'"attached":"', f'"url":"{SCHEME}'.encode())
 
 
@@ -46,23 +46,23 @@ class Frame(Struct, frozen=True):
     last: bool = False
     """Whether it is the last event of its run, `RUN_FINISHED`."""
     resumed: int = 0
-    """How often the run had been resumed before this event."""
+    """Number of times the run had been resumed before this event."""
     judged: CallJudgement | None = None
-    """For a result in a loop that is not ours: what is known of the call. It is no part of the event."""
+    """For a result in another program's loop: what is known of the call. It is not part of the event."""
 
 
 class Gap(Struct, frozen=True):
-    """Stands for events that are lost."""
+    """Marker in place of lost events."""
 
     run_id: str
     missed: int
-    """How many events are lost."""
+    """Number of lost events."""
     next_seq: int
-    """Number of the event that follows."""
+    """Number of the next event."""
 
 
 Frames = Sequence[Frame | Gap]
-"""What a reader gets at a time; empty while nothing happens."""
+"""Frames that a reader gets at a time; empty while nothing happens."""
 
 
 class _Line(Struct):
@@ -72,14 +72,14 @@ class _Line(Struct):
 
 _decode_line = msgspec.json.Decoder(_Line).decode
 _OURS = b'{"type":"'
-"""How a line begins that our own encoder wrote."""
+"""First bytes of a line that endstop's encoder wrote."""
 
 
 class RecordFrames:
-    """The events of a record file as frames, whole and with their attachments. A context manager, for one thread.
+    """Reader of a record file's events as frames, whole and with their attachments. A context manager, for one thread.
 
-    The file may grow: at its end `read` returns nothing, and more once there is more. Damaged lines are left out; where
-    events are missing there is a `Gap`. Memory is bounded by the longest line.
+    The file may grow: at its end `read` returns nothing, and later what was added. Damaged lines are left out; missing
+    events are replaced by a `Gap`. Memory is bounded by the longest line.
 
     Raises WrongUse if the file cannot be opened, is not a record, or has a newer major version.
     """
@@ -92,7 +92,7 @@ class RecordFrames:
             raise WrongUse(f"cannot read the record {path}: {error.strerror or error}") from None
         self._blocks = self._read_blocks()
         self._begun = bytearray()
-        """The beginning of a line whose end is not there yet."""
+        """The beginning of a line whose end has not arrived."""
         self._too_long = False
         self._header: Header | None = None
         self._first: RunStarted | None = None
@@ -115,7 +115,7 @@ class RecordFrames:
 
     @property
     def replaced(self) -> bool:
-        """Whether the file was removed, replaced or made shorter since it was opened: what was read no longer holds."""
+        """Whether the file was removed, replaced or shortened since it was opened: what was read no longer holds."""
         try:
             now, opened = os.stat(self.path), os.fstat(self._file.fileno())
         except OSError:
@@ -123,7 +123,7 @@ class RecordFrames:
         return (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino) or now.st_size < self._file.tell()
 
     def read(self) -> Frames:
-        """The frames of the next block of the file that has some; empty at the end of the file.
+        """Return the frames of the next block of the file that has any; empty at the end of the file.
 
         Raises WrongUse as the class does, and if the file can no longer be read.
         """
@@ -136,7 +136,7 @@ class RecordFrames:
         return self._at_end()
 
     def _read_blocks(self) -> Iterator[bytes]:
-        """The blocks of the file, decompressed; an empty one wherever the file ends for now."""
+        """Yield the blocks of the file, decompressed; an empty block each time the file ends for now."""
         try:
             block = self._file.read(BLOCK)
             if block.startswith((MAGIC, GZIP_MAGIC)):
@@ -166,7 +166,7 @@ class RecordFrames:
                 self._too_long = False
 
     def _at_end(self) -> Frames:
-        """The event of a last line without a newline, if it is whole. One that is torn, or still written, is left."""
+        """Return the event of a last line without a newline, if it is whole. A torn or unfinished line is left."""
         if not self._begun:
             return []
         try:
@@ -178,7 +178,7 @@ class RecordFrames:
         return list(self._frames(line))
 
     def _frames(self, line: bytes) -> Iterator[Frame | Gap]:
-        """The frame of a line, after a `Gap` if events before it are missing; nothing if it holds no event."""
+        """Yield the frame of a line, after a `Gap` if events before it are missing; nothing if it holds no event."""
         if self._header is None:
             line = line.removeprefix(BYTE_ORDER_MARK)
             if line.strip():
@@ -206,21 +206,21 @@ class RecordFrames:
             yield Frame(self._run_id, seq, whole, last=found.type == "RUN_FINISHED")
 
     def _rewritten(self, line: bytes) -> Iterator[Frame | Gap]:
-        """The frame of a line that another JSON encoder wrote; nothing if it is damaged."""
+        """Yield the frame of a line that another JSON encoder wrote; nothing if it is damaged."""
         with suppress(*DECODE_ERRORS):
             ours = rewrite_line(line)
             if ours != line:
                 yield from self._frames(ours)
 
     def _parts(self, line: bytes) -> list[tuple[int, bytes]]:
-        """The events of a line that has several, each with its number. Raises one of `DECODE_ERRORS`."""
+        """Return the events of a line that has several, each with its number. Raises one of `DECODE_ERRORS`."""
         parts = decode_generic(line)
         assert isinstance(parts, PartsLine)
         self._messages.hold(parts)
         return [(event.seq, encode_line(event)) for event in parts.events()]
 
     def _whole(self, kind: str, line: bytes) -> bytes:
-        """The line with what it leaves out. Raises one of `DECODE_ERRORS`."""
+        """Return the line with what it leaves out. Raises one of `DECODE_ERRORS`."""
         if is_part(line):
             self._messages.hold_line(line)
             return line if b"\r" not in line else encode_line(decode_generic(line))

@@ -1,8 +1,8 @@
-"""The index: a cache in SQLite of what was computed from each file, so that a second query need not read it again.
+"""The index: a cache in SQLite of values computed from files, so that a second query need not read a file again.
 
 A value is valid as long as its file has the same absolute path, size and time of last change, and the value's kind and
-version are those asked for. If the index cannot be used (not writable, damaged, locked, made by a newer endstop), the
-work goes on without it, and `Index.problem` says why.
+version are the requested ones. If the index cannot be used (not writable, damaged, locked, made by a newer endstop),
+work continues without it, and `Index.problem` says why.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .sqlite_file import FAILURES, open_database
 
 FILE_NAME = "index.sqlite"
 SCHEMA_VERSION = 1
-"""The `user_version` of the database. An index with a higher one is not used."""
+"""`user_version` of the database. An index with a higher one is not used."""
 APPLICATION_ID = 0x656E6473
-"""The `application_id` of the database, which distinguishes an index from other databases."""
+"""`application_id` of the database, which distinguishes an index from other databases."""
 LOCK_TIMEOUT_SECONDS = 2.0
-"""How long to wait for the lock of another process."""
+"""Seconds to wait for the lock of another process."""
 PAGE_BYTES = 16 * 1024
-"""The page size: several values fit into one page, which is smaller and faster than SQLite's default."""
+"""Page size in bytes. Several values fit into one page, which is smaller and faster than SQLite's default."""
 BATCH_SIZE = 200
-"""The number of values written in one transaction."""
+"""Number of values written in one transaction."""
 MAX_BYTES = 1 << 30
-"""When a larger index is closed, the oldest quarter of its values is deleted."""
+"""Size in bytes above which closing an index deletes the oldest quarter of its values."""
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS made (
@@ -42,7 +42,7 @@ Stamp = tuple[int, int]
 
 
 def file_stamp(path: str | os.PathLike[str]) -> Stamp | None:
-    """The stamp of a file; take it before reading the file. None if the file cannot be accessed."""
+    """Return the stamp of a file, to be taken before reading it. None if the file cannot be accessed."""
     try:
         status = os.stat(path)
     except OSError:
@@ -51,7 +51,7 @@ def file_stamp(path: str | os.PathLike[str]) -> Stamp | None:
 
 
 def default_path() -> Path:
-    """The index in the user's cache folder: `$XDG_CACHE_HOME` if that is an absolute path, else `~/.cache`."""
+    """Return the path of the index in the user's cache folder: `$XDG_CACHE_HOME` if absolute, else `~/.cache`."""
     chosen = os.environ.get("XDG_CACHE_HOME", "")
     base = chosen if os.path.isabs(chosen) else os.path.expanduser("~/.cache")
     return Path(base, "endstop", FILE_NAME)
@@ -60,7 +60,7 @@ def default_path() -> Path:
 class Index:
     """A cache of values by file. A context manager, for use by one thread.
 
-    kind: a name for what the values are: several kinds of values share one database.
+    kind: the kind of the values; several kinds share one database.
     version: the version of the code that computes them. Values of other versions are not returned.
     path: the file of the index; None for `default_path()`.
     """
@@ -68,7 +68,7 @@ class Index:
     def __init__(self, kind: str, version: str, path: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path) if path is not None else default_path()
         self.problem = ""
-        """Why the index is not used; empty as long as it is."""
+        """Reason why the index is not used; empty while it is used."""
         self._kind, self._version = kind, version
         self._pending: list[tuple[bytes, str, str, int, int, bytes]] = []
         self._database: sqlite3.Connection | None = None
@@ -86,7 +86,7 @@ class Index:
         self.close()
 
     def get(self, path: str | os.PathLike[str], stamp: Stamp | None) -> bytes | None:
-        """The value of this file; None if there is none, or the file has changed since."""
+        """Return the value of this file; None if there is none, or the file has changed since."""
         if self._database is None or stamp is None:
             return None
         key = (_key(path), self._kind, self._version, *stamp)
@@ -99,7 +99,7 @@ class Index:
         return None if row is None else bytes(row[0])
 
     def put(self, path: str | os.PathLike[str], stamp: Stamp | None, value: bytes) -> None:
-        """Store the value of a file. `stamp`: taken before the file was read."""
+        """Store the value of a file. stamp: taken before the file was read."""
         if self._database is None or stamp is None:
             return
         self._pending.append((_key(path), self._kind, self._version, *stamp, value))
@@ -107,7 +107,7 @@ class Index:
             self._write()
 
     def close(self) -> None:
-        """Write what is pending, and close."""
+        """Write pending values and close the database."""
         self._write()
         if self._database is not None:
             try:
@@ -159,7 +159,7 @@ class Index:
 
 
 def _key(path: str | os.PathLike[str]) -> bytes:
-    """The absolute path as bytes: a file name need not be valid text."""
+    """Return the absolute path as bytes, because a file name need not be valid text."""
     return os.fsencode(os.path.abspath(path))
 
 
@@ -171,7 +171,7 @@ def map_files_cached(
     processes: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> Generator[tuple[Path, bytes | FileFailure]]:
-    """Like `map_files`, but calls `work` only for files that the index has no value for. Failures are not cached."""
+    """Work like `map_files`, but only on files for which the index has no value. Failures are not cached."""
     if index is None:
         yield from map_files(work, paths, processes=processes, progress=progress)
         return

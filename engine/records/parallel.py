@@ -1,8 +1,8 @@
 """Apply a function to many files in parallel, with the results in the order of the files.
 
 Workers are processes started with `spawn`, so threads and progress bars of this process do not affect them. Each has a
-pipe of its own: when a worker is killed, it is known which file it was working on. That file becomes a `FileFailure`,
-and a new worker takes the rest. (`ProcessPoolExecutor` fails every pending file when one of its workers dies.)
+separate pipe: when a worker is killed, it is known which file it was working on. That file becomes a `FileFailure`, and
+a new worker takes the rest. (`ProcessPoolExecutor` fails every pending file when one of its workers dies.)
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = ["FileFailure", "map_files"]
 R = TypeVar("R")
 
 MIN_PARALLEL_BYTES = 64 * 1024 * 1024
-"""Below this total size workers are not started: starting them takes about as long as reading this much."""
+"""Total size in bytes below which no workers are started: starting them takes about as long as reading this much."""
 CHUNK_FILES = 16
-"""A worker is sent at most this many files at once."""
+"""Most files that a worker is sent at once."""
 CHUNK_BYTES = 16 * 1024
-"""The names of one chunk have at most this many bytes, so that two chunks fit into a pipe that nobody reads."""
+"""Most bytes of the names in one chunk, so that two chunks fit into a pipe that nobody reads."""
 MAX_AHEAD_PER_WORKER = 64
-"""Files per worker that may be started before the caller has taken the earlier results."""
+"""Most files per worker that are started before the caller has taken the earlier results."""
 ProgressCallback = Callable[[int, int], None]
-"""Called with the number of files that are done and the total."""
+"""Function called with the number of files that are done and the total."""
 TERMINATE_SECONDS = 1.0
-"""How long a worker may take to end after SIGTERM, before it is killed."""
+"""Seconds that a worker may take to end after SIGTERM before it is killed."""
 
 
 class FileFailure(Struct, frozen=True):
@@ -61,12 +61,12 @@ def map_files(
 ) -> Generator[tuple[Path, R | FileFailure]]:
     """Yield each file with the result of `work`, in the order of the files.
 
-    work: a function at the top level of a module, whose results can be pickled. What it raises becomes the
+    work: a function at the top level of a module, whose results can be pickled. An exception that it raises becomes the
         `FileFailure` of that file.
     processes: the number of workers; 1 for no workers; None for one per core, or none if the files are small.
 
-    Memory is bounded: workers wait until the results are taken. Leaving the loop, also by an exception, ends the
-    workers at once. Raises WrongUse if the workers cannot be started.
+    Memory is bounded: workers wait until the results are taken. Leaving the loop, even by an exception, ends the
+    workers immediately. Raises WrongUse if the workers cannot be started.
     """
     many = count_workers(paths, processes)
     report = progress or _ignore_progress
@@ -101,7 +101,7 @@ def _run_work(work: Callable[[Path], R], path: Path) -> R | FileFailure:
 
 
 def _default_workers(paths: Sequence[Path]) -> int:
-    """One worker per core, if there is enough to read; else 1."""
+    """Return one worker per core, if there is enough to read; else 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     size = 0
     for path in paths:
@@ -163,7 +163,7 @@ class _Worker:
 
 
 class _Workers(Generic[R]):
-    """The worker processes, the files that are left, and the results that were not taken yet."""
+    """The worker processes, the files that are left, and the results that were not yet taken."""
 
     def __init__(self, work: Callable[[Path], R], paths: Sequence[Path], many: int) -> None:
         self.results: dict[int, R | FileFailure] = {}
@@ -172,7 +172,7 @@ class _Workers(Generic[R]):
         self._paths = paths
         self._next = 0
         self._returned: deque[int] = deque()
-        """Files that a worker was sent but had not begun when it died."""
+        """Files that were sent to a worker but not begun when it died."""
         self._ahead = MAX_AHEAD_PER_WORKER * many
         self._chunk = max(1, min(CHUNK_FILES, len(paths) // (4 * many)))
         self._workers: list[_Worker] = []
@@ -258,7 +258,7 @@ class _Workers(Generic[R]):
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Block SIGINT in this thread; processes started meanwhile inherit that."""
+    """Block SIGINT in this thread. Processes started in the meantime inherit that."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

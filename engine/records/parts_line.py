@@ -1,14 +1,15 @@
-"""Writes neighbouring parts of a response as one line of a record, and reads the line back as single events.
+"""Write neighbouring parts of a response as one line of a record, and read the line back as single events.
 
-A stream brings a few characters at a time. As a line of its own each delta would take twenty times its text: its type,
-number, time and attempt. So the parts of one attempt that stand side by side in what is handed to the operating system
-are one line, which says once what they share. The texts of neighbouring deltas are joined, with the length of each:
+A stream delivers a few characters at a time. As a separate line each delta would take twenty times the size of its
+text, for its type, number, time and attempt. Therefore the parts of one attempt that are neighbours in what is passed
+to the operating system become one line, which states once what they share. The texts of neighbouring deltas are joined,
+with the length of each:
 
     {"type":"PARTS","seq":6,"t":410,"attempt":"1.1","count":4,"parts":[
         {"type":"TEXT_MESSAGE_CONTENT","delta":"I look.","lengths":[1,5,1]},
         {"type":"TOOL_CALL_START","call_id":"c1","name":"look"}],"waits":[21,19]}
 
-No event waits for another because of this, and none is lost: `PartsLine.events` returns all of them as they were.
+No event waits for another because of this, and none is lost: `PartsLine.events` returns all of them unchanged.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from ..decision.events import (
 from .short_forms import without_defaults
 
 MAX_CHARACTERS = 64 * 1024
-"""A line takes no further part once its deltas have so many characters: damage to a line costs no more than these."""
+"""A line takes no further part once its deltas have this many characters: damage to a line costs no more than these."""
 PARTS_TAG = "PARTS"
-"""The `type` of such a line."""
+"""`type` of such a line."""
 DELTAS: frozenset[type] = frozenset({TextMessageContent, ReasoningMessageContent, ToolCallArgs})
 """Types of events whose texts are joined."""
 PACKED_KINDS = STREAM_PARTS | {FinishReported, UsageReported}
@@ -52,7 +53,7 @@ class _Entry(Struct, omit_defaults=True, gc=False):
 
 
 class TextEntry(_Entry, tag="TEXT_MESSAGE_CONTENT"):
-    """Neighbouring deltas of the answer's text. `lengths`, in characters: of each, if there are several."""
+    """Neighbouring deltas of the answer's text. lengths: characters of each delta, if there are several."""
 
     delta: str
     lengths: tuple[int, ...] = ()
@@ -69,7 +70,7 @@ class ReasoningEntry(_Entry, tag="REASONING_MESSAGE_CONTENT"):
 
 
 class StartEntry(_Entry, tag="TOOL_CALL_START"):
-    """A call begins."""
+    """Start of a call."""
 
     call_id: str
     name: str
@@ -84,14 +85,14 @@ class ArgumentsEntry(_Entry, tag="TOOL_CALL_ARGS"):
 
 
 class EndEntry(_Entry, tag="TOOL_CALL_END"):
-    """A call is complete. `call_id` as above."""
+    """End of a call. `call_id` as in `ArgumentsEntry`."""
 
     call_id: str | None = None
     may_end: bool | None = None
 
 
 class ProviderToolEntry(_Entry, tag="PROVIDER_TOOL_REPORTED"):
-    """A tool that the provider ran itself."""
+    """A tool that the provider ran."""
 
     id: str
     name: str
@@ -125,10 +126,10 @@ class PartsLine(Struct, kw_only=True, tag=PARTS_TAG, omit_defaults=True, gc=Fals
     """Time of the first event."""
     attempt: str
     count: int
-    """How many events there are."""
+    """Number of events."""
     parts: list[Entry]
     waits: list[Milliseconds] = []
-    """For each event after the first, the milliseconds since the one before; zeros at the end are left out."""
+    """Milliseconds between each event after the first and the one before it; zeros at the end are left out."""
 
     @property
     def last(self) -> int:
@@ -138,7 +139,7 @@ class PartsLine(Struct, kw_only=True, tag=PARTS_TAG, omit_defaults=True, gc=Fals
     def complete(self) -> None:
         """Fill in what the parts leave out. Raises ValidationError if the numbers in the line do not fit together."""
         events, call_id = 0, ""
-        entry: Any  # compared by type instead of `match`: a record has thousands of these
+        entry: Any  # types are compared instead of matched: a record has thousands of these
         for entry in self.parts:
             kind = type(entry)
             if kind is TextEntry or kind is ArgumentsEntry or kind is ReasoningEntry:
@@ -156,7 +157,7 @@ class PartsLine(Struct, kw_only=True, tag=PARTS_TAG, omit_defaults=True, gc=Fals
             raise ValidationError(f"`count` is {self.count}, but there are {events} events and {len(self.waits)} waits")
 
     def events(self, *, deltas: bool = True) -> Iterator[Event]:
-        """The events, in order. deltas: also those that are `STREAM_PARTS`."""
+        """Yield the events, in order. deltas: whether to include those that are `STREAM_PARTS`."""
         times = list(accumulate(self.waits, initial=self.t))
         times += times[-1:] * (self.count - len(times))
         attempt, number = self.attempt, 0
@@ -176,7 +177,7 @@ class PartsLine(Struct, kw_only=True, tag=PARTS_TAG, omit_defaults=True, gc=Fals
                 number += 1
 
     def message_parts(self, first: int) -> Iterator[tuple[Entry, int]]:
-        """The parts of the message from the event with this number on, each with how many deltas are joined in it."""
+        """Yield the parts of the message from this event number on, each with the number of deltas joined in it."""
         number = self.seq
         entry: Any
         for entry in self.parts:
@@ -231,7 +232,7 @@ def _single(kind: type, entry: Any, seq: int, t: int, attempt: str) -> Event:
 
 
 def pack(lines: Iterable[Any]) -> list[Any]:
-    """The lines as they are to be written together: parts of one attempt that stand side by side as a `PartsLine`."""
+    """Return the lines as they are written together: neighbouring parts of one attempt become a `PartsLine`."""
     written: list[Any] = []
     parts: list[Any] = []
     size = 0
@@ -255,7 +256,7 @@ def pack(lines: Iterable[Any]) -> list[Any]:
 
 
 def _packed(parts: list[Any]) -> list[Any]:
-    """The line for these parts, or the part itself if it is the only one."""
+    """Return the line for these parts, or the part itself if it is the only one."""
     first = parts[0]
     if len(parts) == 1:
         return parts
@@ -272,7 +273,7 @@ def _entries(parts: Sequence[Any]) -> list[Entry]:
     entries: list[Any] = []
     call_id: str | None = None
     text: object = None
-    """What tells the text that the latest entry belongs to from others; None if nothing can be joined to it."""
+    """What distinguishes the text of the latest entry from others; None if nothing can be joined to it."""
     texts: list[str] = []
     for part in parts:
         kind = type(part)

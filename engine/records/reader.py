@@ -32,16 +32,16 @@ from .parts_line import PartsLine
 
 
 class LineReader:
-    """Decodes the lines of a record, or of one stored run, in order, and makes whole what they leave out."""
+    """Decoder of the lines of a record, or of one stored run, in order. It restores what the lines leave out."""
 
     def __init__(self) -> None:
         self._first: RunStarted | None = None
         self._messages = MessageRestorer()
 
     def parse(self, line: bytes) -> Iterable[Header | DrainedChunk | Event | BadLine]:
-        """What stands in the next line, mostly one event, or why it cannot be decoded.
+        """Decode the next line: usually one event, or the reason why it cannot be decoded.
 
-        A response of which deltas are missing keeps its `deltas`.
+        A response that lacks deltas keeps its `deltas`.
         """
         parsed = parse_line(line, self._first)
         if isinstance(parsed, PartsLine):
@@ -55,7 +55,7 @@ class LineReader:
 
 
 class RecordedRun(Struct, kw_only=True):
-    """One run of a record."""
+    """A run of a record."""
 
     events: list[Event]
     """The events of the run in order, from RUN_STARTED on."""
@@ -77,19 +77,19 @@ class RecordedRun(Struct, kw_only=True):
 
     @property
     def is_copy(self) -> bool:
-        """Whether a fork copied all of it."""
+        """Whether a fork copied the whole run."""
         return is_copied(self.events[-1], self.started)
 
     @property
     def copies(self) -> RecordedRun | None:
-        """What a fork copied of its origin; None for a run that is no fork."""
+        """The part that a fork copied from its origin; None for a run that is not a fork."""
         if self.started.origin is None:
             return None
         return RecordedRun(events=[event for event in self.events if is_copied(event, self.started)], after_cut=[])
 
     @property
     def own(self) -> RecordedRun:
-        """The run without what a fork copied, except RUN_STARTED; the run itself if it is no fork."""
+        """The run without what a fork copied, except RUN_STARTED; the run itself if it is not a fork."""
         if self.started.origin is None:
             return self
         own = [event for event in self.events if not is_copied(event, self.started)]
@@ -160,18 +160,18 @@ def read_beginning(path: str | os.PathLike[str]) -> tuple[Header, RunStarted | N
 
 
 def is_record(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins like a record of any version, compressed or not. Raises WrongUse if it cannot be read."""
+    """Return whether a file begins like a record of any version, compressed or not. Raises WrongUse if unreadable."""
     return begins_record(next(line_batches(path), []))
 
 
 def last_seq(path: str | os.PathLike[str]) -> int | None:
-    """Sequence number of the last event in an uncompressed record, read from its end; None if it holds none."""
+    """Return the number of the last event in an uncompressed record, read from its end; None if there is none."""
     last = last_event(path)
     return None if last is None else last[1]
 
 
 def last_event(path: str | os.PathLike[str]) -> tuple[str | None, int] | None:
-    """Read the last event of an uncompressed record: the run that it ends, if it ends one, and its number."""
+    """Return the run that the last event of an uncompressed record ends, if any, and the event's number."""
     with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         end = len(content)
         while end > 0:
@@ -191,12 +191,12 @@ class _Ended(Struct):
 class _Numbered(Struct):
     seq: int | None = None
     count: int = 1
-    """How many events the line holds (`parts_line.py`)."""
+    """Number of events in the line (`parts_line.py`)."""
     outcome: _Ended | None = None
 
 
 def _check_complete(path: str | os.PathLike[str], events: Iterable[Event], damaged: list[int]) -> None:
-    """Raise WrongUse if a damaged line has left a gap in the numbers of the events, or deltas of a message are gone."""
+    """Raise WrongUse if events are missing because of a damaged line, or deltas of a message are missing."""
     expected = 0
     for event in events:
         expected += 1

@@ -1,7 +1,7 @@
 """Write a record, event by event, while its session runs.
 
-An event is written as soon as it has happened, and handed to the operating system before the next side effect, so
-that a killed process loses nothing that it acted on. A torn last line costs only that line.
+An event is written as soon as it has happened, and passed to the operating system before the next side effect, so that
+a killed process loses nothing that it acted on. A torn last line costs only that line.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ else:
 
 
 LOCK_ATTEMPTS, LOCK_PAUSE = 20, 0.002
-"""How often a writer tries to lock its file, and how many seconds it waits in between."""
+"""Number of times a writer tries to lock its file, and the seconds between them."""
 BATCH_EVENTS = 256
-"""Events are encoded together; after this many without a flush they are written anyway."""
+"""Number of events that are encoded together; after this many without a flush they are written anyway."""
 
 
 class RecordWriter:
-    """Appends to a record file; a new file gets a header.
+    """Writer that appends to a record file. A new file gets a header.
 
     redact: applied to each text of a user, a model or a tool before it is written.
-    attach_above: an image, or a text of a result, with more bytes is stored in a file of its own; None: never.
-    named: the final path of the record, if it is written under a temporary name: attachments are stored beside it.
+    attach_above: an image, or a text of a result, with more bytes is stored in a separate file; None: never.
+    named: the final path of the record, if it is written under a temporary name: attachments are stored next to it.
 
     Raises WrongUse if the file exists and is not a record, is compressed, is being written, or cannot be written.
     """
@@ -107,9 +107,9 @@ class RecordWriter:
             raise self._close_unused(error) from None
 
     def hide(self, known: KnownSecrets) -> None:
-        """Hide what is known to be secret, too, in texts and in names. To be called before the first event.
+        """Also hide known secrets, in texts and in names. Call it before the first event.
 
-        Events in which one of them stands or may begin are then written only when the writer is flushed, which is to
+        Events that contain one, or in which one may begin, are then written only when the writer is flushed, which must
         be done when a response is whole.
         """
         if self._redact is None:
@@ -127,16 +127,16 @@ class RecordWriter:
             self._write_early()
 
     def _write_early(self) -> None:
-        """Write a part of a response that is still coming, unless it has what is known to be secret."""
+        """Write a part of a response in progress, unless it contains a known secret."""
         if self._hiding is not None and not self._hiding.may_be_written(self._pending):
-            self._batch *= 2  # what is held back is looked at again, but not for each event
+            self._batch *= 2  # held-back events are checked again, but not for each event
         else:
             self._write_pending(whole=False)
 
     def flush(self) -> None:
-        """Hand everything to the operating system.
+        """Pass everything to the operating system.
 
-        Raises WrongUse if nothing of this run could be written yet, and OSError later. After either the file is closed
+        Raises WrongUse if nothing of this run could be written yet, and OSError later. After either, the file is closed
         and further events are dropped.
         """
         if not self._broken:
@@ -153,9 +153,9 @@ class RecordWriter:
             self._run_begun = self._run_begun or begins
 
     def rest(self) -> None:
-        """Flush, and close the file until there is more to write: who waits for long needs no open file, and no lock.
+        """Flush, and close the file until there is more to write: during a long wait no open file or lock is needed.
 
-        Raises as `flush` does.
+        Raises like `flush`.
         """
         self.flush()
         if not self._resting and not self._broken:
@@ -183,7 +183,7 @@ class RecordWriter:
             raise
 
     def _write_pending(self, *, whole: bool = True) -> None:
-        """Write what is waiting. whole: whether it may hold what is known to be secret, in whole responses."""
+        """Write pending events. whole: whether they are whole responses, from which known secrets are redacted."""
         pending, self._pending, self._batch = self._pending, [], BATCH_EVENTS
         if self._broken:
             return
@@ -196,7 +196,7 @@ class RecordWriter:
             lines = self._shortener.shorten(lines)
             try:
                 self._file.write(encode_lines(lines))
-            except (TypeError, ValueError):  # one of them cannot be JSON: `encode_line` writes what it can
+            except (TypeError, ValueError):  # one of them is not valid JSON: `encode_line` writes what it can
                 for line in lines:
                     self._write(line)
         except OSError:
@@ -212,21 +212,21 @@ class RecordWriter:
         return WrongUse(f"cannot write the record {self.path}: {error.strerror or error}")
 
     def abandon(self) -> None:
-        """Close a file that cannot be written any more. What its buffer holds is lost."""
+        """Close a file that can no longer be written. The contents of its buffer are lost."""
         self._broken = True
         with suppress(OSError):
             self._file.close()
 
 
 def _lock(file: IO[bytes]) -> bool:
-    """Lock a file for its only writer; False if it has another one. True on platforms and disks without locks."""
+    """Lock a file for its only writer. False if it has another one; True on platforms and disks without locks."""
     if not _LOCKS:
         return True
     for _ in range(LOCK_ATTEMPTS):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            sleep(LOCK_PAUSE)  # perhaps somebody only looks (`is_being_written`)
+            sleep(LOCK_PAUSE)  # it may only be a check (`is_being_written`)
         except OSError:
             return True
         else:
@@ -235,7 +235,7 @@ def _lock(file: IO[bytes]) -> bool:
 
 
 def is_being_written(path: str | os.PathLike[str]) -> bool:
-    """Whether a process is writing to this record now. Always False on platforms without `flock`."""
+    """Return whether a process is now writing to this record. Always False on platforms without `flock`."""
     if not (_LOCKS and Path(path).is_file()):
         return False
     try:

@@ -1,7 +1,7 @@
 """Read a record as a stream of events, in memory that does not depend on its size.
 
-`read_record`, which is for replays and for continuing a session, refuses a record that has lost events. A scan skips
-what is damaged and counts it.
+`read_record`, for replays and for continuing a session, refuses a record that has lost events. A scan skips damaged
+parts and counts them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from .parts_line import PartsLine
 __all__ = ["Scan", "scan"]
 
 MAX_DAMAGED_NUMBERS = 100
-"""`Scan.damaged` lists at most this many line numbers."""
+"""Most line numbers that `Scan.damaged` lists."""
 MAX_LOST_EVENTS = 10_000_000
-"""If an event's number is this much or more above the one before, no events are missing: the number is damaged."""
+"""A gap of this size or more between event numbers means that the number is damaged, not that events are missing."""
 _PREFIX_BYTES = 20
-"""The first bytes of a line that identify a stream part: `{"type":"` and enough of the type to be unique."""
+"""Number of first bytes of a line that identify a stream part: `{"type":"` and enough of the type to be unique."""
 _PARTS = frozenset(
     f'{{"type":"{kind.__struct_config__.tag}'.encode()[:_PREFIX_BYTES] for kind in cast(Any, STREAM_PARTS)
 )
@@ -50,7 +50,7 @@ _STARTED = RUN_STARTED_PREFIX[:_PREFIX_BYTES]
 
 
 class Scan:
-    """The events of a record, in order. It can be iterated more than once.
+    """Iterable of a record's events, in order. It can be iterated more than once.
 
     The counts below are those of the latest iteration, and complete when it has ended. Iterating raises WrongUse if the
     file cannot be read, is not a record, has a newer major version, or holds no run.
@@ -62,16 +62,16 @@ class Scan:
     def __init__(self, path: str | os.PathLike[str], *, parts: bool = False, attachments: bool = False) -> None:
         self.path = Path(path)
         self.damaged: list[int] = []
-        """Numbers of damaged lines, from 1; at most `MAX_DAMAGED_NUMBERS`. Damaged is a line that cannot be decoded,
-        and an event that is repeated or belongs to no run.
+        """Numbers of damaged lines, from 1; at most `MAX_DAMAGED_NUMBERS`. A line is damaged if it cannot be decoded,
+        or if its event is repeated or does not belong to a run.
         """
         self.damaged_lines = 0
         """The number of damaged lines."""
         self.lost = 0
         """The number of events that are missing in the middle of runs, by the gaps in their numbers."""
         self.incomplete = 0
-        """The number of responses of whose message a part is missing, with the events that held it. They are yielded
-        with the rest of it, and keep their `deltas`."""
+        """The number of responses whose message lacks a part, because the events that held it are missing. They are
+        yielded with the rest of the message, and keep their `deltas`."""
         self.redacted = False
         """Whether texts were redacted, when they were recorded or in a copy."""
         self.missing: list[str] = []
@@ -91,7 +91,7 @@ class Scan:
         hold_line = messages.hold_line
         held = frozenset[bytes]()
         attachments = AttachmentReader(self.path) if self._attachments else None
-        event: Any  # compared by type instead of `match`, because most of the time of a scan is spent here
+        event: Any  # types are compared instead of matched, because most of the time of a scan is spent here
         for lines in line_batches(self.path):
             if not number:
                 self.header = parse_header(self.path, lines)
@@ -143,7 +143,7 @@ class Scan:
                     in_run = kind is not RunFinished
                     if kind in STREAM_PARTS:
                         messages.feed(event)
-                        if not parts:  # another program wrote it: it does not begin as ours do
+                        if not parts:  # written by another program: it does not begin like endstop's lines
                             continue
                     elif kind is ResponseFinished:
                         event = messages.restore(event)
@@ -164,10 +164,10 @@ class Scan:
 
 
 def scan(path: str | os.PathLike[str], *, parts: bool = False, attachments: bool = False) -> Scan:
-    """The events of a record as a stream.
+    """Return the events of a record as a stream.
 
-    parts: include stream parts (deltas), which are most events of a record. Without them a scan is several times as
-        fast: their lines are recognised by their first bytes and never decoded.
-    attachments: load attachments. Otherwise a result has only the beginning of an attached text.
+    parts: whether to include stream parts (deltas), which are most events of a record. Without them a scan is several
+        times as fast: their lines are recognised by their first bytes and never decoded.
+    attachments: whether to load attachments. Otherwise a result has only the beginning of an attached text.
     """
     return Scan(path, parts=parts, attachments=attachments)

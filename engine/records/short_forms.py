@@ -1,6 +1,6 @@
-"""Writes values of a record without the fields that have their defaults, which a reader fills in.
+"""Write values of a record without the fields that have their defaults, which a reader fills in.
 
-Over HTTP and in exports programs expect each field, so the types themselves write all of them.
+Programs expect each field over HTTP and in exports, so the types themselves write all of them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ..decision.events import ResponseFinished, RunFinished, RunStarted
 
 
 def without_defaults(value: Struct) -> Any:
-    """The value as it is written. Read as its own type it is equal."""
+    """Return the value as it is written. Reading it as its own type gives an equal value."""
     return _short_type(type(value))(**asdict(value))
 
 
 @cache
 def _short_type(kind: type[Struct]) -> Any:
-    """The same fields, of which those with their defaults are not written."""
+    """Return a type with the same fields that does not write those with their defaults."""
     fields: list[Any] = []
     for field in msgspec.structs.fields(kind):
         if field.default_factory is not NODEFAULT:
@@ -34,7 +34,7 @@ def _short_type(kind: type[Struct]) -> Any:
 
 
 def short_form(line: Any) -> Any:
-    """A line with usage, outcome, tools and earlier usage without defaults; every other line as it is."""
+    """Return a line with usage, outcome, tools and earlier usage without defaults; every other line unchanged."""
     kind = type(line)
     if kind is ResponseFinished:
         return replace(line, usage=without_defaults(line.usage))
@@ -48,7 +48,7 @@ def short_form(line: Any) -> Any:
 
 
 def with_short_tools(line: Any) -> Any:
-    """A line with its tools without defaults, if it has tools."""
+    """Return a line with its tools without defaults, if it has tools."""
     return replace(line, tools=tuple(map(without_defaults, line.tools))) if type(line) is RunStarted else line
 
 

@@ -1,4 +1,4 @@
-"""Opens a SQLite database of our own: created for its owner alone, and told apart from other databases."""
+"""Open a SQLite database of endstop's: readable by its owner alone, and distinguished from other databases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
-"""Errors of a database that cannot be used. SQLite's message about a damaged schema may quote bytes that are no text,
+"""Errors of a database that cannot be used. SQLite's message about a damaged schema may quote bytes that are not text,
 and Python then fails to decode the message."""
 
 
@@ -22,11 +22,11 @@ def open_database(
     page_bytes: int = 4096,
     one_thread: bool = True,
 ) -> sqlite3.Connection:
-    """Open a database, and create it if there is none. Each statement is a transaction, unless one is begun.
+    """Open a database, creating it if it does not exist. Each statement is a transaction, unless one is begun.
 
-    what: the kind of database, for messages, as in "an endstop index". version: its `user_version`; a database with a
+    what: the kind of database, for messages, such as "an endstop index". version: its `user_version`; a database with a
     higher one is refused. tables: the script that makes its tables. timeout: seconds to wait for the lock of another
-    process. one_thread: whether only the thread that opens it may use it.
+    process. one_thread: whether only the opening thread may use it.
 
     Raises OSError, or one of `FAILURES` if it is another kind of database, or is damaged or locked.
     """
