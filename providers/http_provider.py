@@ -373,7 +373,12 @@ class HTTPProvider(ABC):
 
     async def _block(self, response: aiohttp.ClientResponse, watchdog: Watchdog, taken: int) -> bytes:
         """Return the next decompressed block of the body, empty at its end. Raises ProtocolError above the limit."""
-        block = await watchdog.wait_for(response.content.readany())
+        try:
+            block = await watchdog.wait_for(response.content.readany())
+        except Exception:
+            block = unread(response.content)
+            if not block:
+                raise
         if taken + len(block) > self._largest:
             raise ProtocolError(
                 f"the response is larger than {self._largest} bytes: if that is intended, raise largest_response"
@@ -388,6 +393,11 @@ class HTTPProvider(ABC):
 def parts_of(block: bytes) -> Sequence[bytes]:
     """Return a block in parts of at most `PART` bytes."""
     return [block[at : at + PART] for at in range(0, len(block), PART)]
+
+
+def unread(content: aiohttp.StreamReader) -> bytes:
+    """Return the bytes of a body that wait to be read. aiohttp raises the error of a broken connection before them."""
+    return content._read_nowait(-1)
 
 
 def _check_url(api_base: str, path: str) -> None:

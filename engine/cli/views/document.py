@@ -1,6 +1,6 @@
 """The parts of a report that the terminal and a page show: tables of typed columns, bars, lists of sessions.
 
-`report_document.py`, `backtest_document.py` and `fit_document.py` make them, once for each report. What shows them
+`report_document.py` and `backtest_document.py`, and `fit_document.py` make them, once for each report. What shows them
 (`document_terminal.py`, `templates/parts.html.j2`) knows parts and no report: a new column is one `Column`.
 """
 
