@@ -34,13 +34,10 @@ LOOP = tuple(
 )
 """The modules of `engine/` itself that make a run, from the lowest to `Engine`."""
 
-LEAVES = ("_plural", "_sanitize", "_version", "ids")
-"""Modules that nearly all packages import, and that import none of ours. The picture leaves them out."""
-
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("decision",),
     ("providers",),
-    LEAVES,
+    ("base",),
     ("records",),
     ("tools",),
     ("formats",),
@@ -218,7 +215,7 @@ class Box(NamedTuple):
 
 def _rows() -> list[list[str]]:
     """The packages in rows, the highest first."""
-    return [_names(layer) for layer in reversed(LAYERS) if layer != LEAVES]
+    return [_names(layer) for layer in reversed(LAYERS)]
 
 
 def _names(layer: tuple[str, ...]) -> list[str]:
@@ -249,7 +246,7 @@ def _direct(edges: dict[str, set[str]]) -> dict[str, list[str]]:
 
 def drawn() -> str:
     """The picture as SVG."""
-    imports = {name: targets - {*LEAVES} for name, targets in package_imports().items() if name not in LEAVES}
+    imports = package_imports()
     boxes: dict[str, Box] = {}
     rows = _rows()
     row_of = {name: number for number, names in enumerate(rows) for name in names}

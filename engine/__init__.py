@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 from .decision.public_names import lazy_names
 
 if TYPE_CHECKING:
-    from ._version import __version__
     from .approvals import Approve, Deny
+    from .base.version import __version__
     from .batch import Fleet, ProviderSummary, Summary
     from .budget import Budget
     from .config import Observers
@@ -58,7 +58,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         globals(),
         {
-            "_version": "__version__",
+            "base.version": "__version__",
             "approvals": "Approve Deny",
             "batch": "Fleet ProviderSummary Summary",
             "budget": "Budget",

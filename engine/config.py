@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ._version import __version__
+from .base.version import __version__
 from .budget import Budget
 from .decision import Event, Facts, Message, Outcome, Policy, Price, SystemMessage, WrongUse
 from .decision import decide as built_in_decide

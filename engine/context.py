@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from .base.ids import new_message_id
 from .budget import Budget, BudgetShare
 from .cancel_scope import Cause, RoundScope
 from .decision import Decision, Image, Policy, Price, Transcript, Usage
@@ -26,7 +27,6 @@ from .effects import Effects
 from .event_log import Log
 from .hard_limits import HardLimits
 from .hooks import SystemPrompt
-from .ids import new_message_id
 from .option_groups import Decide, Execute, Hooks, ModelOptions
 from .option_groups import execute_here as execute_here
 from .providers import Prices, Provider

@@ -9,6 +9,7 @@ from copy import copy
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never
 
+from .base.ids import new_session_id
 from .budget import Budget
 from .config import Observers, RunConfig, refuse_ungrouped
 from .connections import connected
@@ -18,7 +19,6 @@ from .decision.outcome import OutputT
 from .dependencies import DepsFactory
 from .evaluation import Evaluator
 from .hooks import SystemPrompt
-from .ids import new_session_id
 from .journal import RecordTarget
 from .message_history import read_history
 from .option_groups import Hooks, ModelOptions, RecordOptions, Runtime

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from ._version import __version__
+from .base.version import __version__
 from .decision import Event
 from .providers.clock import Clock
 from .records.format import DrainedChunk, Redact

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from .answers import Answer, AnswerGiven, check_answers, check_granted, with_expired
 from .approvals import Approve, Deny
+from .base.ids import new_run_id, new_session_id
 from .config import RunConfig
 from .connections import connected
 from .context import Context, Subagents, nothing_to_flush
@@ -44,7 +45,6 @@ from .effects import Effects, Live
 from .event_bus import Bus
 from .event_log import Log
 from .hard_limits import HardLimits
-from .ids import new_run_id, new_session_id
 from .journal import Journal, RecordTarget, open_journal
 from .message_history import MessageFormat, call_ids, messages_in
 from .providers import Exchange, Provider, Record

@@ -28,6 +28,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from .answers import AnswerGiven
+from .base.ids import SESSION_PREFIX
 from .config import RunConfig
 from .context import Context
 from .decision import Asker, Event, Outcome, Question, Usage, WrongUse
@@ -41,7 +42,6 @@ from .decision.events import (
     VerdictGiven,
 )
 from .decision.limits import STOP_REASONS
-from .ids import SESSION_PREFIX
 from .records.reader import RecordedRun
 from .run import Run
 from .session import Session

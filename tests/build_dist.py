@@ -62,12 +62,12 @@ def main() -> int:
 
 def _version() -> str:
     """The version, which CHANGELOG.md must have a section of."""
-    found = re.search(r'__version__ = "(.+)"', (ROOT / "engine" / "_version.py").read_text(encoding="utf-8"))
+    found = re.search(r'__version__ = "(.+)"', (ROOT / "engine" / "base" / "version.py").read_text(encoding="utf-8"))
     assert found is not None
     if not re.search(
         rf"^## {re.escape(found[1])}\b", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
     ):
-        raise SystemExit(f"CHANGELOG.md has no section of version {found[1]} (engine/_version.py): write one")
+        raise SystemExit(f"CHANGELOG.md has no section of version {found[1]} (engine/base/version.py): write one")
     return found[1]
 
 

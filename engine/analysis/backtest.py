@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._version import __version__
+from ..base.version import __version__
 from ..decision import EvaluationVerdict, Event, Policy, WrongUse
 from ..decision.policy_files import Fitted, with_setting
 from ..records.index import Index, map_files_cached

@@ -19,7 +19,7 @@ from typing import LiteralString
 from markupsafe import Markup
 from msgspec import Struct
 
-from .._sanitize import sanitize
+from ..base.sanitize import sanitize
 
 HEIGHT = 230
 """Height of a chart in pixels."""

@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .._plural import counted
+from ..base.plural import counted
 from ..decision import RECOMMENDED
 from .metrics import Proportion, RunAggregator, RunMetrics, proportion
 from .scoring import MANY_STEPS_AFTER, Anchor

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._version import __version__
+from ..base.version import __version__
 from ..decision import Event, Policy, WrongUse
 from ..decision.events import RunStarted
 from ..records.index import Index, map_files_cached

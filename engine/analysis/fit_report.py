@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from .._plural import counted
+from ..base.plural import counted
 from ..decision import WrongUse
 from .guarantee import UNITS, Trial, check_bound, most_harmed, percent_of, units_needed, what_data_show
 from .labels import LabelStatistics

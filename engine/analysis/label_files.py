@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .._sanitize import one_line
+from ..base.sanitize import one_line
 from ..decision import WrongUse
 from .rows import FilePath, Row, csv_rows, json_rows, read_text
 

@@ -22,7 +22,7 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from .._sanitize import one_line
+from ..base.sanitize import one_line
 from ..decision import EvaluationVerdict, WrongUse
 from ..decision.events import RunStarted, SessionSource
 from ..records.files import RECORD_SUFFIXES

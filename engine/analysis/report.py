@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._version import __version__
+from ..base.version import __version__
 from ..decision import RECOMMENDED, WrongUse
 from ..decision.errors import did_you_mean
 from ..records.index import Index, map_files_cached

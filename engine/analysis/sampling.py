@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from .._plural import counted
+from ..base.plural import counted
 from .scoring import MANY_STEPS_AFTER, LabelledRun
 
 REASONS = {

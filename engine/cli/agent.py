@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from .._sanitize import one_line
 from ..answers import Answer
+from ..base.sanitize import one_line
 from ..decision import Facts, Policy, Question, WrongUse, fold
 from ..decision.events import RunStarted
 from ..engine import Engine

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from .._sanitize import one_line
 from ..analysis.audit import Audit, audit
+from ..base.sanitize import one_line
 from ..decision import POLICIES, Policy, WrongUse
 from ..formats import FORMATS, FoundSession, ImportOptions, SkippedSession, events_of, find_sessions
 from ..formats.known_places import Place, known_places, newest_session

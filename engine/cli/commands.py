@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from .._version import __version__
+from ..base.version import __version__
 from .parser import Example, Parser
 
 

@@ -15,9 +15,9 @@ from typing import IO, Any
 
 import msgspec
 
-from .._sanitize import one_line
 from ..analysis.label_files import Label
 from ..analysis.labels import Labels, LabelStatistics, RunNames, unmatched_warning
+from ..base.sanitize import one_line
 from ..decision import Event, WrongUse
 from ..formats import export_atif as to_atif
 from ..formats import export_openai as to_openai

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from .._sanitize import one_line
+from ..base.sanitize import one_line
 from ..decision import WrongUse
 from ..formats import ImportOptions, find_sessions
 from ..formats.imported_session import describe_losses

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from .._sanitize import one_line, sanitize
 from ..answers import Answer, check_granted, understood
 from ..approvals import MAX_SHOWN_ARGUMENTS, Approve, Deny, check_edited
+from ..base.sanitize import one_line, sanitize
 from ..decision import Question, WrongUse
 from ..tools.tool import Toolbox
 from .views.styled_lines import Line, wrap

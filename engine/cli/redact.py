@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from .._sanitize import one_line
+from ..base.sanitize import one_line
 from ..decision import WrongUse
 from ..process.streams import StdStreams
 from ..records.event_redaction import RedactionCounts, redact_file

@@ -21,9 +21,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from .._version import __version__
 from ..analysis.foreign_loops import ends_without_calls, without_shipped_limit
 from ..analysis.policy_simulation import PolicySimulation
+from ..base.ids import new_run_id, new_session_id
+from ..base.version import __version__
 from ..decision import (
     AnyChunk,
     AssistantMessage,
@@ -64,7 +65,6 @@ from ..event_log import Log
 from ..formats.imported_session import ImportOptions
 from ..formats.reconstruction import infer_ending
 from ..formats.run_events import PREPARED, RunStarts, write_outcome
-from ..ids import new_run_id, new_session_id
 from ..providers._logging import log_warning
 from ..providers.clock import Clock, SystemClock
 from ..providers.prices import Prices

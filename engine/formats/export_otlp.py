@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .._version import __version__
+from ..base.version import __version__
 from ..decision import Event, ToolCall, ToolKind, Transcript, UserMessage
 from ..decision import events as ev
 from ..decision.finish_words import parse_finish_reason

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .._plural import counted
-from .._sanitize import one_line
+from ..base.plural import counted
+from ..base.sanitize import one_line
 from ..decision import (
     AssistantMessage,
     AttemptEnded,

@@ -20,7 +20,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._version import __version__
+from ..base.version import __version__
 from ..decision import WrongUse
 from ..records import compression as zst
 from ..records.attachments import attachments_folder

@@ -17,8 +17,8 @@ from html import escape
 import msgspec
 from msgspec import Struct
 
-from .._sanitize import one_line, sanitize
-from .._version import __version__
+from ..base.sanitize import one_line, sanitize
+from ..base.version import __version__
 from ..decision.call_judgement import CallJudgement
 from ..http.module_bundle import bundle_modules
 from ..http.page_files import ENTRY, FOLDER, INDEX, SCRIPT, page_files

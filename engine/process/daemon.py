@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
-from .._sanitize import sanitize
+from ..base.sanitize import sanitize
 from .shutdown import INTERRUPT_EXIT_CODE
 
 

@@ -10,7 +10,7 @@ import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from .._sanitize import one_line
+from ..base.sanitize import one_line
 from ..records.known_secrets import names_secret
 
 OWN_HEADERS = "x-endstop"

@@ -8,7 +8,7 @@ from datetime import date
 from html import escape
 from typing import Literal
 
-from .._version import __version__
+from ..base.version import __version__
 from ..decision import Event, Usage
 from ..decision.events import AttemptFailed, RunFinished
 from ..process.prometheus import Family, prometheus_text

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ..base.ids import SESSION_PREFIX
 from ..decision import WrongUse
-from ..ids import SESSION_PREFIX
 from .compression import CorruptData, read_blocks
 from .format import BYTE_ORDER_MARK
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from .._sanitize import one_line
+from ..base.sanitize import one_line
 from ..decision import UserMessage, WrongUse
 from ..engine import Engine
 from ..records.event_redaction import TextRedactor

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from ..answers import Answer, calls_of, check_answers
 from ..approvals import Approve, Deny
+from ..base.ids import new_run_id
 from ..decision import Image, Message, UserMessage
 from ..durability import Job, JobAnswer, Queue
 from ..engine import Engine
-from ..ids import new_run_id
 from ..providers._logging import log_warning
 from ..recorded_round import may_be_redacted
 from ..records.format import encode_line

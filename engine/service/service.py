@@ -21,10 +21,10 @@ from typing import Any
 
 from ..answers import Answer
 from ..approvals import Approve, Deny
+from ..base.ids import new_message_id, new_session_id
 from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
-from ..ids import new_message_id, new_session_id
 from ..message_history import read_history
 from ..store.base import GOING, LEASE, NewSession, Store, StoredMessage, StoredSession
 from ..store.url import store_at

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 from msgspec.structs import replace
 
-from .._version import __version__
+from ..base.version import __version__
 from ..decision import Outcome
 from ..records.format import Header, encode_line
 from ..records.frames import Frames

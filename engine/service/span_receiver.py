@@ -19,7 +19,7 @@ import anyio.lowlevel
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._sanitize import one_line
+from ..base.sanitize import one_line
 from ..decision import Event, Policy
 from ..decision import events as ev
 from ..decision.errors import error_text

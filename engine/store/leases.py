@@ -35,7 +35,7 @@ from sqlalchemy import (
     update,
 )
 
-from .._version import __version__
+from ..base.version import __version__
 from .base import LEASE, Process, Store, StoredProcess, StoreError
 from .database import DATABASE_ERRORS, LEASE_TIMEOUT_SECONDS, Database
 from .database_schema import PROCESSES

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from .._sanitize import one_line
+from ..base.sanitize import one_line
 from ..decision import WrongUse
 from ..records.index import Stamp, default_path, file_stamp
 from ..records.parallel import FileFailure, map_files

@@ -9,7 +9,7 @@ from urllib.parse import unquote_plus
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .._sanitize import one_line
+from ..base.sanitize import one_line
 from ..http.problems import HttpError
 from ..http.request_checks import SECURITY_HEADERS, check_host, check_origin, host_name
 from .auth import QUERY_TOKEN, BearerTokens

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from .._version import __version__
+from ..base.version import __version__
 from ..http.problems import MEDIA_TYPE, Problem
 from ..http.sse import MEDIA_TYPE as SSE
 from ..tools.output import OutputType

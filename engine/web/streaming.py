@@ -15,7 +15,7 @@ import anyio.lowlevel
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from .._sanitize import one_line
+from ..base.sanitize import one_line
 from ..providers.clock import Clock, SystemClock
 from ..providers.timeouts import Watchdog
 from .errors import log_failure

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from endstop import Redaction, WrongUse, read_record
-from endstop._sanitize import sanitize
+from endstop.base.sanitize import sanitize
 from endstop.cli.factory import load_policy
 from endstop.decision import Assembler, FinishReport, Policy, ReasoningDelta, TextDelta, ToolCallDelta, ToolSpec
 from endstop.decision.call_arguments import ArgumentsBuffer
@@ -152,7 +152,7 @@ def _text_readers() -> Iterator[Reader]:
             parse_error_body(json.dumps({"error": {"message": text}})), status=400
         ),
     }
-    modules = ("endstop.decision.", "endstop.providers.error", "endstop._sanitize")
+    modules = ("endstop.decision.", "endstop.providers.error", "endstop.base.sanitize")
     short = (
         "is_echo",
         "is_announcement",

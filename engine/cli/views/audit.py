@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..._sanitize import one_line
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, PolicyStop
+from ...base.sanitize import one_line
 from ...decision.events import IMPORT_PREFIX, is_imported
 from ...decision.text_kinds import is_last_word
 from ...fork import describe_origin

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import NamedTuple
 
-from ..._sanitize import one_line
-from ..._version import __version__
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.false_stops import StoppedSessions
 from ...analysis.published_policies import PublishedPolicy
 from ...analysis.statistics import Interval
 from ...analysis.step_mix import DRIFT, LEAST_SESSIONS, MixComparison
+from ...base.sanitize import one_line
+from ...base.version import __version__
 from ...decision import EvaluationVerdict
 from .document import Column, IntervalBar, Place, Table, Tone
 from .tables import labels_summary

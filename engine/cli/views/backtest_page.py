@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from ..._sanitize import one_line
 from ...analysis import charts
 from ...analysis.backtest import BacktestReport, PolicyTotals
 from ...analysis.statistics import Interval
+from ...base.sanitize import one_line
 from .backtest_document import MEANING, NAME, backtest_document, case_words, is_bound, with_bound_sign
 from .html import render
 

@@ -17,7 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..._sanitize import one_line
+from ...base.sanitize import one_line
 from ...decision import Event, Facts, fold
 from ...decision import events as ev
 from .styled_lines import Shade, display_width

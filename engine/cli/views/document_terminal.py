@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..._sanitize import one_line, sanitize
 from ...analysis.sampling import BadRecord
+from ...base.sanitize import one_line, sanitize
 from .document import Bar, Column, Table, Tone
 from .styled_lines import display_width
 from .text import counted

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from ..._sanitize import one_line, sanitize
-from ..._version import __version__
 from ...analysis.charts import bar, interval, range_of
+from ...base.sanitize import one_line, sanitize
+from ...base.version import __version__
 from ...decision import WrongUse
 from .document import Bar, IntervalBar
 from .text import counted, duration

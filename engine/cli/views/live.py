@@ -19,7 +19,7 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
 
-from ..._sanitize import one_line, sanitize
+from ...base.sanitize import one_line, sanitize
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..._sanitize import one_line, sanitize
+from ...base.sanitize import one_line, sanitize
 from ...decision import AssistantMessage, Event, Facts, Policy, fold
 from ...decision import events as ev
 from ...decision.call_judgement import CallJudge

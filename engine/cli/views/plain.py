@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from shutil import get_terminal_size
 
-from ..._sanitize import one_line, sanitize
+from ...base.sanitize import one_line, sanitize
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...event_bus import Lagged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..._sanitize import one_line
+from ...base.sanitize import one_line
 from ...batch import aligned
 from ...decision import Event, Outcome, Usage
 from ...event_bus import Lagged

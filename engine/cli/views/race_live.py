@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..._sanitize import one_line, sanitize
+from ...base.sanitize import one_line, sanitize
 from ...decision import Event, Outcome
 from ...event_bus import Lagged
 from ...process.streams import StdStreams

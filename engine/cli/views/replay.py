@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..._sanitize import one_line
+from ...base.sanitize import one_line
 from ...decision import Decision, TraceEntry
 from ...decision import events as ev
 from ...replay import ReplayedRun, ReplayReport

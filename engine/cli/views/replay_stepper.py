@@ -16,7 +16,7 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, Literal
 
-from ..._sanitize import one_line
+from ...base.sanitize import one_line
 from ...decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage, WrongUse
 from ...decision import events as ev
 from ...records.reader import RecordedRun, SessionRecord

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..._sanitize import one_line
 from ...analysis.comparison import Advice
 from ...analysis.report import Report
 from ...analysis.statistics import Bin, Distribution
+from ...base.sanitize import one_line
 from .document import Bar, Column, Table
 from .document_terminal import NAME, bad_files, first_of, item, line, section
 from .report_document import ReportDocument, report_document

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 
-from ..._sanitize import sanitize
+from ...base.sanitize import sanitize
 from ...decision import Decision, Event, Outcome
 from ...decision import events as ev
 from ...decision.call_results import CallEnd

@@ -11,8 +11,8 @@ from io import StringIO
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ..._sanitize import one_line
 from ...analysis.labels import LabelStatistics, unmatched_warning
+from ...base.sanitize import one_line
 from ...decision import WrongUse
 from ...observers.progress import BarState, progress_bar
 from ...process.streams import StdStreams

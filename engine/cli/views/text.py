@@ -1,6 +1,6 @@
 """Text that all views share: how a run ended, how to continue, what it used, and calls and results in short.
 
-Everything that comes from a model, a tool or a provider is cleaned before it is shown (`_sanitize.py`).
+Everything that comes from a model, a tool or a provider is cleaned before it is shown (`engine/base/sanitize.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..._plural import counted as counted
-from ..._sanitize import one_line, sanitize
+from ...base.plural import counted as counted
+from ...base.sanitize import one_line, sanitize
 from ...decision import AnyChunk, Decision, LimitUse, Outcome, Policy, Usage, Work
 from ...decision.events import AttemptFailed, CutOff, ResponseFinished
 from ...decision.limits import STOP_REASONS, Limits

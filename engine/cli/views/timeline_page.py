@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from ..._sanitize import one_line
 from ...analysis.sampling import SampledSession
 from ...analysis.scoring import LabelledRun, WorkState
 from ...analysis.summary import RunSummary
 from ...analysis.timeline import Intervention, RunTimeline, SessionTimeline, StepCell, StepMark
+from ...base.sanitize import one_line
 from ...fork import describe_origin
 from .document import Tone
 from .figures import short

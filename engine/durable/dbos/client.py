@@ -17,7 +17,7 @@ from dbos import DBOS, DBOSClient, Serializer, WorkflowStatus, error
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-from ..._sanitize import one_line
+from ...base.sanitize import one_line
 from ...decision import WrongUse
 from ...durability import Job
 from ...providers._logging import log_warning

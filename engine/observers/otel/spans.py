@@ -14,7 +14,7 @@ from contextvars import Token
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from ..._version import __version__
+from ...base.version import __version__
 from ...decision import WrongUse
 from ...decision.errors import error_text, missing_extra
 from ...formats.genai_attributes import SCHEMA_URL

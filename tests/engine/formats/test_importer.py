@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from endstop import read_record
-from endstop._version import __version__
 from endstop.analysis.policy_simulation import backtest
+from endstop.base.version import __version__
 from endstop.decision import Event, Policy, UserMessage, WrongUse
 from endstop.decision.events import ContextCompacted, ParentCall, RunStarted, SessionSource
 from endstop.formats import ImportedSession, ImportOptions, SkippedSession, events_of, find_sessions

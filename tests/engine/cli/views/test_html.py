@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from endstop._sanitize import sanitize
+from endstop.base.sanitize import sanitize
 from endstop.cli.views.html import TEMPLATES, environment, isolated, render
 from hypothesis import given
 from hypothesis import strategies as st

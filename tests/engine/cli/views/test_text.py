@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from endstop._sanitize import one_line, sanitize
+from endstop.base.sanitize import one_line, sanitize
 from endstop.cli.views.text import (
     actions_line,
     arguments,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from endstop._plural import counted, inflected
+from endstop.base.plural import counted, inflected
 from endstop.formats.exports import EXPORT_LOSSES
 from endstop.formats.imported_session import LOSS_GROUPS, LOSSES
 
