@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from endstop import Engine, Hooks, Verdict, tool
-from endstop.decision import Policy, ToolResult
-from endstop.decision.events import VerdictGiven
+from endstop import Answer, Completion, Engine, Hooks, Phase, Runtime, Verdict, tool
+from endstop.decision import Limits, Policy, ToolResult
+from endstop.decision.events import CompletionRejected, ToolCallResult, VerdictGiven
 from endstop.providers import Scripted, call
-from endstop.tools import ask_user
+from endstop.testing import FakeClock
+from endstop.tools import ask_user, finish_task
 
 
 @tool
@@ -41,3 +42,83 @@ async def test_a_judge_fails_that_answers_neither_complete_nor_incomplete_and_th
     assert [(verdict.role, verdict.said) for verdict in verdicts] == [("judge", "failed")]
     assert "a judge answers Verdict('complete') or Verdict('incomplete'), not" in verdicts[0].detail
     assert (run.outcome.answer, run.outcome.steps) == ("Done.", 2)
+
+
+@pytest.mark.parametrize(("percentage", "status"), [(100, "ok"), (101, "invalid"), (0, "ok"), (-1, "invalid")])
+async def test_a_phase_is_reported_from_0_to_100_percent(percentage: int, status: str) -> None:
+    @tool(completes=True)
+    def deploy() -> Phase:
+        """Deploy."""
+        return Phase(percentage=percentage, summary="Half is up.")
+
+    provider = Scripted([call("deploy")], "Done.")
+    await Engine(provider, tools=[deploy]).run("Deploy.")
+    (result,) = [message for message in provider.requests[1].messages if isinstance(message, ToolResult)]
+    assert result.status == status
+
+
+async def test_a_completion_that_did_not_succeed_is_rejected_by_its_tool() -> None:
+    @tool(completes=True)
+    def deploy() -> Completion:
+        """Deploy."""
+        return Completion(answer="", success=False)
+
+    async with Engine(Scripted([call("deploy")], "Done."), tools=[deploy]).start("Deploy.") as run:
+        rejected = [event async for event in run if isinstance(event, CompletionRejected)]
+    assert [(event.by, event.reason) for event in rejected] == [("tool", "It did not succeed.")]
+
+
+async def test_a_gate_that_fails_rejects_and_says_that_it_is_the_check_that_failed() -> None:
+    async def check(completion: object, run: object) -> None:
+        raise ZeroDivisionError("no such file")
+
+    engine = Engine(
+        Scripted([call("finish_task", summary="Done.")]),
+        presets=[finish_task],
+        hooks=Hooks(gates=[check]),
+        policy=Policy(limits=Limits(steps=1)),
+    )
+    async with engine.start("Go.") as run:
+        rejected = [event async for event in run if isinstance(event, CompletionRejected)]
+    assert rejected[0].reason.startswith("The check of the completion failed: ")
+    assert "no such file" in rejected[0].reason
+
+
+async def test_after_a_handler_that_answers_no_other_is_asked() -> None:
+    asked: list[str] = []
+
+    async def first(prompt: str, run: object) -> Answer:
+        asked.append("first")
+        return Answer("Hello.")
+
+    async def second(prompt: str, run: object) -> None:
+        asked.append("second")
+
+    outcome = await Engine(Scripted(), hooks=Hooks(prompt_handlers=[first, second])).run("Hi.")
+    assert (outcome.stop_reason, outcome.answer, asked) == ("handled", "Hello.", ["first"])
+
+
+class SlowClock(FakeClock):
+    """A clock that a tool moves on by itself, so that no deadline fires while the tool runs."""
+
+    passed = 0.0
+
+    def now(self) -> float:
+        return self.passed
+
+
+async def test_no_call_starts_once_the_time_is_up_also_if_nothing_has_said_so_before() -> None:
+    clock, ran = SlowClock(), []
+
+    @tool
+    async def work(n: int) -> str:
+        """Work for ten seconds."""
+        ran.append(n)
+        clock.passed += 10
+        return "done"
+
+    provider = Scripted([call("work", n=1, id="a"), call("work", n=2, id="b")])
+    policy = Policy(limits=Limits(seconds=5), closing=False)
+    async with Engine(provider, tools=[work], policy=policy, runtime=Runtime(clock=clock)).start("Go.") as run:
+        results = {event.call_id: event.status async for event in run if isinstance(event, ToolCallResult)}
+    assert (ran, results, run.outcome.stop_reason) == ([1], {"a": "ok", "b": "cancelled"}, "time_limit")

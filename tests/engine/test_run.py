@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from endstop import Engine, Run, Runtime, tool
-from endstop.decision import AnyChunk, Outcome, TextDelta
+from endstop.decision import AnyChunk, Outcome, TextDelta, WrongUse
 from endstop.decision.events import AttemptFailed, RunFinished, TextMessageContent
 from endstop.providers import Interrupted, RateLimited, Scripted, Unauthorized, call, say
 
@@ -46,6 +46,11 @@ async def test_a_run_inside_a_cancelled_scope_is_tidied_up() -> None:
     assert task is None
     assert run is not None
     assert run.outcome.status == "cancelled"
+
+
+async def test_the_events_of_a_tree_of_runs_can_be_read_once_it_has_been_entered() -> None:
+    with anyio.fail_after(10), pytest.raises(WrongUse, match="enter it, and read its events inside"):
+        await anext(Engine(Scripted("Done.")).start("go").tree_events())
 
 
 async def test_who_enters_a_run_is_woken_if_its_task_is_cancelled_before_its_first_turn() -> None:
