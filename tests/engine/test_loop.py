@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from endstop import Answer, Completion, Engine, Hooks, Phase, Runtime, Verdict, tool
+from endstop import Answer, Completion, Engine, Hooks, Phase, Reject, Runtime, Verdict, tool
 from endstop.decision import Limits, Policy, ToolResult
 from endstop.decision.events import CompletionRejected, ToolCallResult, VerdictGiven
 from endstop.providers import Scripted, call
@@ -45,16 +45,16 @@ async def test_a_judge_fails_that_answers_neither_complete_nor_incomplete_and_th
 
 
 @pytest.mark.parametrize(("percentage", "status"), [(100, "ok"), (101, "invalid"), (0, "ok"), (-1, "invalid")])
-async def test_a_phase_is_reported_from_0_to_100_percent(percentage: int, status: str) -> None:
+async def test_a_phase_is_of_0_to_100_percent_and_the_calls_after_it_run(percentage: int, status: str) -> None:
     @tool(completes=True)
     def deploy() -> Phase:
         """Deploy."""
         return Phase(percentage=percentage, summary="Half is up.")
 
-    provider = Scripted([call("deploy")], "Done.")
-    await Engine(provider, tools=[deploy]).run("Deploy.")
-    (result,) = [message for message in provider.requests[1].messages if isinstance(message, ToolResult)]
-    assert result.status == status
+    provider = Scripted([call("deploy"), call("look")], "Done.")
+    await Engine(provider, tools=[deploy, look]).run("Deploy.")
+    results = [message for message in provider.requests[1].messages if isinstance(message, ToolResult)]
+    assert [result.status for result in results] == [status, "ok"]
 
 
 async def test_a_completion_that_did_not_succeed_is_rejected_by_its_tool() -> None:
@@ -82,6 +82,16 @@ async def test_a_gate_that_fails_rejects_and_says_that_it_is_the_check_that_fail
         rejected = [event async for event in run if isinstance(event, CompletionRejected)]
     assert rejected[0].reason.startswith("The check of the completion failed: ")
     assert "no such file" in rejected[0].reason
+
+
+async def test_a_text_that_a_gate_rejects_belongs_to_no_call() -> None:
+    async def check(completion: object, run: object) -> Reject:
+        return Reject("not yet")
+
+    engine = Engine(Scripted("Done."), hooks=Hooks(gates=[check]), policy=Policy(limits=Limits(steps=1), closing=False))
+    async with engine.start("Go.") as run:
+        rejected = [event async for event in run if isinstance(event, CompletionRejected)]
+    assert [(event.call_id, event.name, event.reason) for event in rejected] == [("", "", "not yet")]
 
 
 async def test_after_a_handler_that_answers_no_other_is_asked() -> None:

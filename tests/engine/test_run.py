@@ -33,7 +33,7 @@ async def test_a_caller_that_is_cancelled_again_and_again_still_leaves_a_tidy_ru
         await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert run.outcome.status == "cancelled"
+    assert (run.outcome.status, run.outcome.detail) == ("cancelled", "cancelled from outside: caller")
 
 
 async def test_a_run_inside_a_cancelled_scope_is_tidied_up() -> None:

@@ -84,9 +84,8 @@ async def test_replay(case: ProviderCase) -> None:
 
 def in_all_wrappers(endpoint: Endpoint) -> Provider:
     """The direct path in one wrapper of each kind: what any of them drops, changes or holds back is missing outside."""
-    recorded = Record(Timeouts(direct_to(endpoint)), lambda exchange: None)
-    limited = RateLimit(Hedge(recorded, after=60), streams=8)
-    return Retry(Fallback(Race(limited)), times={})
+    limited = RateLimit(Hedge(Timeouts(direct_to(endpoint)), after=60), streams=8)
+    return Record(Retry(Fallback(Race(limited)), times={}), lambda exchange: None)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
