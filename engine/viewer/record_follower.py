@@ -68,7 +68,12 @@ async def skip_to(path: Path, after: tuple[str, EventId] | None) -> FollowedReco
 
     Raises WrongUse if it cannot be read, and HttpError (400) if it has no such event.
     """
-    record = FollowedRecord(await asyncio.to_thread(RecordFrames, path))
+    opening = asyncio.ensure_future(asyncio.to_thread(RecordFrames, path))
+    try:
+        record = FollowedRecord(await asyncio.shield(opening))
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_opened)
+        raise
     if after is None:
         return record
     run_id, seen = after
@@ -83,6 +88,12 @@ async def skip_to(path: Path, after: tuple[str, EventId] | None) -> FollowedReco
         raise
     await record.__aexit__(None, None, None)
     raise HttpError(400, "last_event_id", "Last-Event-ID is not valid: the record has no such event")
+
+
+def _close_opened(opening: asyncio.Future[RecordFrames]) -> None:
+    """Close a record that was opened for a reader who has left meanwhile."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 async def follow_record(record: FollowedRecord, stopping: asyncio.Event) -> AsyncGenerator[Frames, None]:
