@@ -23,7 +23,7 @@ class Price(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasoning: float | None = None
     """Price of reasoning tokens; None: the same as `output`, which nearly all providers charge."""
     above: dict[int, Price] = {}
-    """Prices of long requests: a request with more input tokens than a key is charged entirely at that key's price."""
+    """Prices for long requests: a request with more input tokens than the key pays this price for all of its tokens."""
 
     def __post_init__(self) -> None:
         for name in ("input", "output", "cached", "reasoning"):

@@ -294,7 +294,7 @@ async def _ask_for_room(context: Context, step: int) -> BudgetRefused | LimitRea
     refused, late = None, False
     if context.share is not None:
         with context.limits.deadline() as deadline:
-            refused = await context.share.reserve(step, context.tokens_now())
+            refused = await _reserve(context, step)
         late = deadline.cancel_called
     return context.limits.time_up(step) if late or context.limits.out_of_time else refused
 

@@ -87,7 +87,7 @@ class Anthropic(HTTPProvider):
         return {"anthropic-version": VERSION, **betas}
 
     def open_parser(self) -> AnthropicStream:
-        """Return a parser for one response."""
+        """Return a new parser for the stream of one response."""
         return AnthropicStream(self._finish_words, runs_items=False)
 
     def encode_request(self, request: Request) -> bytes:

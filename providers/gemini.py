@@ -76,7 +76,7 @@ class Gemini(HTTPProvider):
         return {"authorization": f"Bearer {key}"} if self._bears else {"x-goog-api-key": key}
 
     def open_parser(self) -> GeminiStream:
-        """Return a parser for one response."""
+        """Return a new parser for the stream of one response."""
         return GeminiStream(self._finish_words, runs_items=False)
 
     def encode_request(self, request: Request) -> bytes:

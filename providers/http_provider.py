@@ -171,7 +171,7 @@ class HTTPProvider(ABC):
 
     @abstractmethod
     def open_parser(self) -> EventStream:
-        """Return a parser for one response."""
+        """Return a new parser for the stream of one response."""
 
     def request_headers(self) -> dict[str, str]:
         """Return further headers for every request, none of them secret."""
@@ -373,12 +373,7 @@ class HTTPProvider(ABC):
 
     async def _block(self, response: aiohttp.ClientResponse, watchdog: Watchdog, taken: int) -> bytes:
         """Return the next decompressed block of the body, empty at its end. Raises ProtocolError above the limit."""
-        try:
-            block = await watchdog.wait_for(response.content.readany())
-        except Exception:
-            block = unread(response.content)
-            if not block:
-                raise
+        block = await watchdog.wait_for(next_block(response.content))
         if taken + len(block) > self._largest:
             raise ProtocolError(
                 f"the response is larger than {self._largest} bytes: if that is intended, raise largest_response"
@@ -395,9 +390,17 @@ def parts_of(block: bytes) -> Sequence[bytes]:
     return [block[at : at + PART] for at in range(0, len(block), PART)]
 
 
-def unread(content: aiohttp.StreamReader) -> bytes:
-    """Return the bytes of a body that wait to be read. aiohttp raises the error of a broken connection before them."""
-    return content._read_nowait(-1)
+async def next_block(content: aiohttp.StreamReader) -> bytes:
+    """Return the bytes of a body that have arrived, waiting for some; empty at its end.
+
+    Raises the error of a broken connection only when everything that came before it is read; aiohttp raises it at once.
+    """
+    try:
+        return await content.readany()
+    except Exception:
+        if waiting := content._read_nowait(-1):
+            return waiting
+        raise
 
 
 def _check_url(api_base: str, path: str) -> None:

@@ -102,7 +102,7 @@ class OpenAICompatible(HTTPProvider):
         return {"authorization": f"Bearer {key}"}
 
     def open_parser(self) -> ChatStream:
-        """Return a parser for one response."""
+        """Return a new parser for the stream of one response."""
         return ChatStream(self._finish_words, self._vendor, self._returns_text)
 
     def encode_request(self, request: Request) -> bytes:

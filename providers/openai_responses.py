@@ -91,7 +91,7 @@ class OpenAIResponses(HTTPProvider):
         return {"authorization": f"Bearer {key}"}
 
     def open_parser(self) -> ResponsesStream:
-        """Return a parser for one response."""
+        """Return a new parser for the stream of one response."""
         return ResponsesStream(self._finish_words, self._custom, runs_items=False)
 
     def encode_request(self, request: Request) -> bytes:

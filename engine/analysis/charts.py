@@ -367,7 +367,7 @@ def scale_ticks(low: float, high: float, most: int = TICKS) -> list[float]:
 
 
 def _scale(low: float, high: float, first: float, last: float) -> Callable[[float], float]:
-    """Return a function that maps values from `low` to `high` to positions from `first` to `last`."""
+    """Return a linear scale: a function that maps `low` to the position `first`, and `high` to `last`."""
     span = high - low or 1.0
     return lambda value: first + (value - low) / span * (last - first)
 

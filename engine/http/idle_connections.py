@@ -30,7 +30,7 @@ class TimedRunner(web.AppRunner):
     def __init__(self, app: web.Application, **options: Any) -> None:
         super().__init__(app, keepalive_timeout=IDLE_SECONDS, **options)
         self._timers: dict[asyncio.Protocol, asyncio.TimerHandle] = {}
-        """Close the connections that have made no request."""
+        """For each connection that has made no request yet, the timer that closes it."""
 
         @web.middleware
         async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -42,7 +42,7 @@ class TimedRunner(web.AppRunner):
 
     @property
     def server(self) -> Any:
-        """The factory of the protocol of each new connection; None before the setup."""
+        """Function that asyncio calls to create the protocol of a new connection; None before `setup` has run."""
         return None if super().server is None else self._open_connection
 
     def _open_connection(self) -> asyncio.Protocol:

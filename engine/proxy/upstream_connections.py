@@ -11,7 +11,7 @@ from yarl import URL
 
 from ..decision.errors import error_text
 from ..providers.http_connections import Connections
-from ..providers.http_provider import PART, is_proxied, parts_of, unread
+from ..providers.http_provider import PART, is_proxied, next_block, parts_of
 
 CONNECT_SECONDS = 30.0
 LARGEST_HEADER = 64 * 1024
@@ -93,15 +93,7 @@ class UpstreamConnections:
 
 async def blocks_of(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """The blocks of a body as they come; large ones in parts, between which other requests have their turn."""
-    while True:
-        try:
-            block = await content.readany()
-        except aiohttp.ClientError:
-            block = unread(content)
-            if not block:
-                raise
-        if not block:
-            return
+    while block := await next_block(content):
         if len(block) <= PART:
             yield block
             continue

@@ -28,8 +28,7 @@ from time import thread_time
 from typing import Any, NamedTuple
 
 import aiohttp
-from endstop import Engine, Redaction
-from endstop.config import RecordOptions
+from endstop import Engine, RecordOptions, Redaction
 from endstop.decision import (
     POLICIES,
     AnyChunk,

@@ -270,7 +270,7 @@ def _stacked(
 
 
 def _alone(decision: Decision | None, width: int) -> Iterator[Line]:
-    """Yield the trace of the only decision."""
+    """Yield the trace of a decision that only one side has: the record or the replay."""
     trace = () if decision is None else decision.trace
     rule = max((len(one_line(one.rule, RULE)) for one in trace), default=0) + len(_MARK)
     room = width - 4 - rule - 2
