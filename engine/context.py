@@ -19,7 +19,7 @@ from msgspec import Struct
 from .base.ids import new_message_id
 from .budget import Budget, BudgetShare
 from .cancel_scope import Cause, RoundScope
-from .decision import Decision, Image, Policy, Price, Transcript, Usage
+from .decision import Image, Policy, Price, Transcript, Usage
 from .decision.cost import with_cost
 from .decision.events import CutOff, MessageAdded
 from .decision.transcript import estimate_tokens
@@ -105,17 +105,14 @@ class Context:
     """The type of the output, for gates and in the outcome; None: the output is the answer's text."""
     system_prompt: SystemPrompt | None = None
     prompt: str | None = None
-    started_at: str = ""
+    started_at: str
+    """Start of the run, ISO 8601; for a resumed run, its first start."""
     record_path: str | None = None
-    decision: Decision | None = None
-    """A decision that is already made, on which the loop acts first; None if the loop has to decide."""
-    skip_next_step: bool = False
-    """Whether this run gets no next-step prompt, because a prompt handler said so (`Prepare.next_step`)."""
     flush: Callable[[], Awaitable[None]] = nothing_to_flush
     """Awaited before every side effect: stores all events so far, so that they survive the death of this process."""
     cut_off: Mapping[int, CutOff] = field(default_factory=dict)
     """By step number: a summary of what the provider sent after its response was cut, if that was read."""
-    inbox: deque[QueuedMessage] = field(default_factory=deque)
+    inbox: deque[QueuedMessage]
     """Messages of the user that are not in the transcript yet."""
     scope: RoundScope | None = None
     cancelled: Cause | None = None

@@ -203,27 +203,36 @@ def _parse_system(context: Context, said: Any) -> Verdict:
     return Verdict("unchanged") if said == context.transcript.system else Verdict("changed", said)
 
 
-async def run_prompt_handlers(context: Context, handlers: Sequence[PromptHandler]) -> None:
-    """Run the stage `prepare`: give the run's prompt to each handler until one answers."""
+async def run_prompt_handlers(context: Context, handlers: Sequence[PromptHandler]) -> bool:
+    """Run the stage `prepare`: give the run's prompt to each handler until one answers.
+
+    Return whether the next-step prompt may follow: False if a handler left it out (`Prepare.next_step`).
+    """
     if context.prompt is None or not handlers:
         context.log.append(StageFinished(stage="prepare", status="skipped" if handlers else "absent"))
-        return
+        return True
     began = context.clock.now()
     failed: list[str] = []
+    next_step = True
     with context.cancellable():
-        await _run_each_handler(context, handlers, context.prompt, failed)
+        next_step = await _run_each_handler(context, handlers, context.prompt, failed)
     duration = round((context.clock.now() - began) * 1000)
     status: StageStatus = "failed" if failed else "ok"
     detail = f"no valid answer from {', '.join(failed)}" if failed else ""
     if context.cancelled is not None:
         status = "cancelled"
     context.log.append(StageFinished(stage="prepare", status=status, detail=detail, duration_ms=duration))
+    return next_step
 
 
 async def _run_each_handler(
     context: Context, handlers: Sequence[PromptHandler], prompt: str, failed: list[str]
-) -> None:
-    """Run handlers until one answers, adding the names of those that failed to `failed`."""
+) -> bool:
+    """Run handlers until one answers, adding the names of those that failed to `failed`.
+
+    Return whether the next-step prompt may follow.
+    """
+    next_step = True
     for handler in handlers:
         arguments, read = (prompt, progress(context)), partial(_parse_handler, context)
         verdict = await run_hook(context, "handler", handler, arguments, read)
@@ -233,9 +242,10 @@ async def _run_each_handler(
             failed.append(qualified_name(handler))
         if verdict.said == "prepared":
             prepared = msgspec.json.decode(verdict.detail, type=Prepare)
-            context.skip_next_step = context.skip_next_step or not prepared.next_step
+            next_step = next_step and prepared.next_step
             if prepared.message:
                 context.log.append(MessageAdded(text=prepared.message, origin="handler"))
+    return next_step
 
 
 def _parse_handler(context: Context, said: Any) -> Verdict:

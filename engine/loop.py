@@ -64,17 +64,22 @@ FLAGGED_COST = "soft_cost_usd"
 """Topic of the reminder that the cost of a run has reached `Policy.flag_cost_usd`."""
 
 
-async def run_rounds(context: Context) -> Outcome:
-    """Run rounds until a decision ends or pauses the run, and return the outcome."""
-    if context.decision is None:
+async def run_rounds(context: Context, decision: Decision | None, *, next_step: bool = True) -> Outcome:
+    """Run rounds until a decision ends or pauses the run, and return the outcome.
+
+    decision: one that is already made, on which the loop acts first; None if the loop has to decide. next_step: whether
+    the first round gets the policy's next-step prompt.
+    """
+    if decision is None:
         ran = await run_waiting_calls(context)
         if ran and context.cancelled is not None and context.log.facts.accepted is None:
             return cancelled_outcome(context)
-    decision = context.decision or _initial_decision(context)
+        decision = _initial_decision(context)
     while True:
         if decision is None:
             context.log.append(RoundStarted(round=context.log.facts.rounds + 1))
-            _add_next_step_prompt(context)
+            if next_step:
+                _add_next_step_prompt(context)
             await run_round(context)
             await _ask_judge(context)
             if context.cancelled is None or context.log.facts.accepted is not None:
@@ -177,7 +182,7 @@ def _add_next_step_prompt(context: Context) -> None:
     """Add the next-step prompt in the first round after the user's prompt, unless it is already there."""
     prompt = context.policy.prompts.next_step
     after_prompt = context.prompt is not None and context.log.facts.rounds == 1
-    if not prompt.strip() or not after_prompt or context.skip_next_step:
+    if not prompt.strip() or not after_prompt:
         return
     for message in reversed(context.transcript.messages):
         if not isinstance(message, UserMessage):

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any, Generic
 
 from .context import Context, QueuedMessage, new_message
-from .decision import Event, Facts, Outcome, Stop, WrongUse, build_outcome
+from .decision import Decision, Event, Facts, Outcome, Stop, WrongUse, build_outcome
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished, SubagentStarted
 from .decision.outcome import OutputT
@@ -59,7 +59,8 @@ class Run(Generic[OutputT]):
         self._cancel_early: str | None = None
         self._prompt_handlers: tuple[PromptHandler, ...] = ()
         self._evaluate: Evaluator | None = None
-        self._inbox: deque[QueuedMessage] = deque()
+        self.inbox: deque[QueuedMessage] = deque()
+        """Messages of the user that are not in the transcript yet."""
         self.leave_cause = "caller"
         """The cause that is recorded if the task that waits for the run is cancelled, or leaves the run early."""
 
@@ -187,13 +188,13 @@ class Run(Generic[OutputT]):
         message = new_message(text, id)
         if self._outcome is not None:
             raise WrongUse(f"run {self.id} has finished: start another one in its session")
-        self._inbox.append(message)
+        self.inbox.append(message)
         return message.id
 
     @property
     def undelivered(self) -> tuple[QueuedMessage, ...]:
         """Messages sent with `say` that are not in the transcript yet; if the run ends first, they stay here."""
-        return tuple(self._inbox)
+        return tuple(self.inbox)
 
     async def wait(self) -> Outcome[OutputT]:
         """Wait for the outcome. If the waiting task is cancelled, the run is, too.
@@ -233,7 +234,6 @@ class Run(Generic[OutputT]):
         self.context = context
         self._prompt_handlers = tuple(prompt_handlers)
         self._evaluate = evaluate
-        context.inbox = self._inbox
         if self._cancel_early is not None:
             context.cancel(self._cancel_early)
 
@@ -242,17 +242,20 @@ class Run(Generic[OutputT]):
         if self._started is not None and not self._started.done():
             self._started.set_result(None)
 
-    async def drive(self) -> None:
+    async def drive(self, decision: Decision | None, *, next_step: bool) -> None:
         """Execute the run and write its last event, `RunFinished`, even if an error ends it.
+
+        decision: one that a resumed run or a fork acts on first, None in a run that begins. next_step: whether the
+        policy's next-step prompt follows the prompt, unless a prompt handler leaves it out.
 
         RunLost and ResumeRefused end it without another event. A cancellation of the run's own task, for example at the
         end of the event loop, ends the run like `cancel` and is then raised again.
         """
         context = self._attached()
         try:
-            if context.decision is None:
-                await run_prompt_handlers(context, self._prompt_handlers)
-            outcome = with_output(context, await run_rounds(context))
+            if decision is None:
+                next_step = await run_prompt_handlers(context, self._prompt_handlers) and next_step
+            outcome = with_output(context, await run_rounds(context, decision, next_step=next_step))
             outcome = with_output(context, await run_evaluation(context, self._evaluate, outcome))
         except BaseException as error:
             if _lost_in(error) is None:

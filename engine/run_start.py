@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from .answers import AnswerGiven, record_answers, recorded_answers
 from .config import RunConfig
 from .context import Context
-from .decision import Event, Facts, Message, UserMessage, WrongUse
+from .decision import Decision, Event, Facts, Message, UserMessage, WrongUse
 from .decision.events import Carried, DecisionMade, ParentCall, RunStarted
 from .decision.facts import usage_of
 from .decision.transcript import estimate_tokens, message_size
@@ -115,7 +115,6 @@ def start(
     message = opening.message if isinstance(opening, PromptGiven) else None
     if history:  # a context that is too large is compacted before the first request
         before = replace(before, context_tokens=estimate_tokens(sum(map(message_size, history))))
-    context.started_at = context.clock.wall().isoformat(timespec="milliseconds")
     context.log.append(
         RunStarted(
             run_id=ids.run,
@@ -135,15 +134,14 @@ def start(
         record_answers(context, opening.answers)
 
 
-def resume(context: Context, point: ResumePoint) -> None:
-    """Continue a run whose process was killed, or a fork, at its last decision."""
-    context.decision = point.decision
-    context.started_at = point.started.started_at
-    context.skip_next_step = point.no_next_step_prompt
+def resume(context: Context, point: ResumePoint) -> Decision | None:
+    """Continue a run whose process was killed, or a fork, and return its last decision; None if it made none."""
+    decision = point.decision
     if point.due:
-        context.decision = point.first_decision(lambda facts: context.decide(facts, context.policy))
-        context.log.append(DecisionMade(round=point.facts.rounds, decision=context.decision))
+        decision = point.first_decision(lambda facts: context.decide(facts, context.policy))
+        context.log.append(DecisionMade(round=point.facts.rounds, decision=decision))
     if point.latest.cancelled is not None:
         context.cancel(point.latest.cancelled)
     questions = point.started.carried.questions if point.started.carried is not None else ()
     record_answers(context, recorded_answers(questions, point.answers))
+    return decision

@@ -23,6 +23,7 @@ from .config import RunConfig
 from .connections import connected
 from .context import Context, Subagents, nothing_to_flush
 from .decision import (
+    Decision,
     Event,
     Message,
     Outcome,
@@ -355,20 +356,21 @@ class Session(Generic[DepsT, OutputT]):
                 await self._drive(run, opening, journal, made)
 
     async def _drive(self, run: Run, opening: Opening, journal: Journal | None, deps: Any) -> None:
-        context = self._context(run.bus, journal, opening, deps)
+        context = self._context(run, journal, opening, deps)
         hooks, observers = self._config.hooks, self._config.observers
         run.attach(context, hooks.prompt_handlers, hooks.evaluate)
         async with enter_middleware(observers.middleware, run), notify_subscribers(observers.all_subscribers, run):
             if journal is not None:
                 self._prepare_record(journal, opening)
-            self._open(context, opening, run.id)
+            decision = self._open(context, opening, run.id)
             try:
                 await context.flush()
             except asyncio.CancelledError as error:
                 context.shut_down(error)  # the run has begun, so it gets an end
             run.ready()
             try:
-                await run.drive()
+                point = continued(opening)
+                await run.drive(decision, next_step=point is None or not point.no_next_step_prompt)
             finally:
                 if context.share is not None:
                     context.share.close()
@@ -387,13 +389,12 @@ class Session(Generic[DepsT, OutputT]):
             case _:
                 pass
 
-    def _open(self, context: Context, opening: Opening, run_id: str) -> None:
-        """Append the first events of the run."""
+    def _open(self, context: Context, opening: Opening, run_id: str) -> Decision | None:
+        """Append the first events of the run; return the decision that it acts on first, if one is made already."""
         state, point = self._state, continued(opening)
         if point is not None:
             state.interrupted, state.fork_lines = None, ()
-            resume(context, point)
-            return
+            return resume(context, point)
         assert isinstance(opening, PromptGiven | AnswersGiven)
         state.pass_over()
         self._check_still_open(opening)
@@ -403,6 +404,7 @@ class Session(Generic[DepsT, OutputT]):
         history, self.history = self.history, ()
         state.taken_ids.update(call_ids(history))
         start(context, self._config, opening, ids, paused, state.before, history)
+        return None
 
     def _check_still_open(self, opening: Opening) -> None:
         """Raise WrongUse if another run, for which this one waited, was given an answer to the same question."""
@@ -418,8 +420,8 @@ class Session(Generic[DepsT, OutputT]):
         async with self._turn:
             yield
 
-    def _context(self, bus: Bus, journal: Journal | None, opening: Opening, deps: Any) -> Context:
-        config, state, runtime = self._config, self._state, self._config.runtime
+    def _context(self, run: Run, journal: Journal | None, opening: Opening, deps: Any) -> Context:
+        config, state, runtime, bus = self._config, self._state, self._config.runtime, run.bus
         sinks: list[Callable[[Event], None]] = []
         if journal is not None:
             sinks.append(journal.write)
@@ -429,7 +431,10 @@ class Session(Generic[DepsT, OutputT]):
         if self._drain:
             provider = Record(provider, partial(_keep_rest, journal, cut_off), drain=True)
         point = continued(opening)
-        prices = config.known_prices() if point is None else point.started.prices
+        if point is None:
+            prices, started_at = config.known_prices(), runtime.clock.wall().isoformat(timespec="milliseconds")
+        else:
+            prices, started_at = point.started.prices, point.started.started_at
         dearest = max(prices.values(), key=lambda price: price.output, default=None)
         share = None if config.budget is None else config.budget.share(dearest)
         if share is not None:
@@ -478,6 +483,8 @@ class Session(Generic[DepsT, OutputT]):
             effects=effects,
             limits=limits,
             prompt=prompt_of(opening),
+            started_at=started_at,
+            inbox=run.inbox,
             record_path=journal.path if journal is not None else None,
             flush=journal.flush if journal is not None else nothing_to_flush,
             cut_off=cut_off,
