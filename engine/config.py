@@ -15,7 +15,6 @@ from .decision import Event, Facts, Message, Outcome, Policy, Price, SystemMessa
 from .decision import decide as built_in_decide
 from .decision.events import RunFinished
 from .decision.policy import shipped_policy
-from .dependencies import check_factory
 from .evaluation import Evaluator
 from .event_bus import DEFAULT_CAPACITY, Lagged
 from .hooks import SystemPrompt, qualified_name
@@ -26,7 +25,7 @@ from .providers._logging import log_warning
 from .providers._wrapper import iter_leaf_providers
 from .run import Run
 from .subscribers import Middleware, Subscriber
-from .tools.output import OutputTool, OutputType, output_type_of
+from .tools.output import OutputType
 from .tools.tool import Tool, Toolbox
 from .tools.user_functions import check_functions
 from .validation import (
@@ -35,11 +34,8 @@ from .validation import (
     check_combination,
     check_ends,
     check_measurable,
-    check_output,
     check_policy,
-    check_prices,
     check_provider,
-    check_system,
     check_tools,
 )
 
@@ -98,77 +94,15 @@ class RunConfig:
     deps: Any = None
     """Makes the dependencies of a run that is given none (`dependencies.py`); None: such a run has none."""
 
-    @classmethod
-    def of(
-        cls,
-        provider: Provider,
-        *,
-        tools: Sequence[Tool],
-        presets: Sequence[Tool],
-        policy: Policy | str,
-        system: str | SystemPrompt | None,
-        prices: Prices | None,
-        budget: Budget | None,
-        hooks: Hooks,
-        model_options: ModelOptions,
-        record_options: RecordOptions,
-        observers: Observers,
-        runtime: Runtime,
-        output: Any = None,
-        deps: Any = None,
-    ) -> RunConfig:
-        """Return the configuration for the arguments of `Engine`. Raises WrongUse."""
-        check_provider(provider)
-        if isinstance(policy, str):
-            policy = shipped_policy(policy)
-        check_policy(policy)
-        check_system(system)
-        check_prices(prices)
-        check_factory(deps)
-        _check_groups(
-            hooks=hooks,
-            model_options=model_options,
-            record_options=record_options,
-            observers=observers,
-            runtime=runtime,
-        )
-        if runtime.replay is None:
-            check_tools("tools", tools)
-            check_tools("presets", presets)
-            for warning in filter(None, (getattr(tool, "kind_warning", "") for tool in (*tools, *presets))):
-                log_warning(warning)
-        output_type = output_type_of(output)
-        if output_type is not None and runtime.replay is None:
-            check_output(policy, hooks, model_options.tool_choice, tools)
-            policy = _for_output(policy)
-            tools = [*tools, OutputTool(output_type)]
-        own = Toolbox(tools)
-        extra = [preset for preset in presets if not (preset.kind == "completion" and own.can_complete)]
-        toolbox = Toolbox([*tools, *extra]).for_policy(policy)
-        config = cls(
-            provider=provider,
-            policy=policy,
-            toolbox=toolbox,
-            system=_fixed_system(system, toolbox),
-            system_function=None if system is None or isinstance(system, str) else system,
-            own_system=system is not None,
-            prices=Prices() if prices is None else prices,
-            budget=budget,
-            hooks=hooks,
-            model_options=model_options,
-            record_options=record_options,
-            observers=observers,
-            runtime=runtime,
-            output=output_type,
-            deps=deps,
-        )
-        check_combination(policy, hooks.judge, toolbox.specs, model_options.tool_choice)
-        check_budget(policy, budget)
-        if runtime.replay is None:
+    def check(self) -> None:
+        """Check that the settings fit each other. Raises WrongUse."""
+        policy = self.policy
+        check_combination(policy, self.hooks.judge, self.toolbox.specs, self.model_options.tool_choice)
+        check_budget(policy, self.budget)
+        if self.runtime.replay is None:
             check_ends(policy)
-            check_measurable(policy, budget, provider, config.known_prices)
-        config.decide(Facts(), policy)  # so that a policy with unknown rules fails here, not in a run
-        return config
+            check_measurable(policy, self.budget, self.provider, self.known_prices)
+        self.decide(Facts(), policy)  # so that a policy with unknown rules fails here, not in a run
 
     @property
     def decide(self) -> Decide:
@@ -237,12 +171,35 @@ class RunConfig:
         return replace(self, observers=observers)
 
 
-def _for_output(policy: Policy) -> Policy:
+def policy_of(policy: Policy | str) -> Policy:
+    """Return the given policy, or the shipped one of this name. Raises WrongUse."""
+    if isinstance(policy, str):
+        policy = shipped_policy(policy)
+    check_policy(policy)
+    return policy
+
+
+def policy_for_output(policy: Policy) -> Policy:
     """Return the policy of an engine with an output type: text does not end a run, and is handed back a few times."""
     repetition = policy.repetition
     if repetition.monologue is None:
         repetition = structs.replace(repetition, monologue=max(2, policy.patience.invalid_calls + 1))
     return structs.replace(policy, text="nudge", repetition=repetition)
+
+
+def check_offered(tools: Sequence[Tool], presets: Sequence[Tool]) -> None:
+    """Check the tools of an engine, and warn of those that seem to lack a kind. Raises WrongUse."""
+    check_tools("tools", tools)
+    check_tools("presets", presets)
+    for warning in filter(None, (getattr(tool, "kind_warning", "") for tool in (*tools, *presets))):
+        log_warning(warning)
+
+
+def toolbox_of(tools: Sequence[Tool], presets: Sequence[Tool], policy: Policy) -> Toolbox:
+    """Return the toolbox of an engine. A completion tool among `tools` takes the place of the preset ones."""
+    completes = Toolbox(tools).can_complete
+    extra = [preset for preset in presets if not (preset.kind == "completion" and completes)]
+    return Toolbox([*tools, *extra]).for_policy(policy)
 
 
 GROUPS = {
@@ -271,14 +228,15 @@ def refuse_ungrouped(names: Sequence[str]) -> None:
     raise TypeError(f"Engine() got an unexpected keyword argument {names[0]!r}")
 
 
-def _fixed_system(system: str | SystemPrompt | None, toolbox: Toolbox) -> str:
+def fixed_system(system: str | SystemPrompt | None, toolbox: Toolbox) -> str:
     """Return the system prompt with which runs begin: the user's, the general one, or "" if a function makes it."""
     if system is None:
         return system_prompt(toolbox.can_complete)
     return system if isinstance(system, str) else ""
 
 
-def _check_groups(**given: object) -> None:
+def check_groups(**given: object) -> None:
+    """Check that each group of settings is of its type. Raises WrongUse."""
     for parameter, value in given.items():
         group = GROUPS[parameter]
         if not isinstance(value, group):

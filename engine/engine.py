@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never
 
 from .base.ids import new_session_id
 from .budget import Budget
-from .config import Observers, RunConfig, refuse_ungrouped
+from .config import (
+    Observers,
+    RunConfig,
+    check_groups,
+    check_offered,
+    fixed_system,
+    policy_for_output,
+    policy_of,
+    refuse_ungrouped,
+    toolbox_of,
+)
 from .connections import connected
 from .decision import Outcome, Policy, WrongUse
 from .decision.errors import did_you_mean
 from .decision.outcome import OutputT
-from .dependencies import DepsFactory
+from .dependencies import DepsFactory, check_factory
 from .evaluation import Evaluator
 from .hooks import SystemPrompt
 from .journal import RecordTarget
@@ -28,10 +38,11 @@ from .session import Session
 from .subagents import SubagentTool, check_subagents
 from .subscribers import Middleware
 from .tools import finish_task
+from .tools.output import OutputTool, output_type_of
 from .tools.run_context import DepsT
 from .tools.tool import Approval, Tool
 from .user_message import Prompt
-from .validation import check_record
+from .validation import check_output, check_prices, check_provider, check_record, check_system
 
 if TYPE_CHECKING:
     from .batch import Fleet
@@ -86,23 +97,44 @@ class Engine(Generic[DepsT, OutputT]):
     ) -> None:
         if ungrouped:
             refuse_ungrouped(list(ungrouped))
-        self.config = RunConfig.of(
-            provider,
-            tools=tools,
-            presets=presets,
+        check_provider(provider)
+        policy = policy_of(policy)
+        check_system(system)
+        check_prices(prices)
+        check_factory(deps)
+        check_groups(
+            hooks=hooks,
+            model_options=model_options,
+            record_options=record_options,
+            observers=observers,
+            runtime=runtime,
+        )
+        output_type = output_type_of(output)
+        if runtime.replay is None:  # a replay offers the recorded tools under the recorded policy
+            check_offered(tools, presets)
+            if output_type is not None:
+                check_output(policy, hooks, model_options.tool_choice, tools)
+                policy, tools = policy_for_output(policy), [*tools, OutputTool(output_type)]
+        toolbox = toolbox_of(tools, presets, policy)
+        self.config = RunConfig(
+            provider=provider,
             policy=policy,
-            system=system,
-            prices=prices,
+            toolbox=toolbox,
+            system=fixed_system(system, toolbox),
+            system_function=None if system is None or isinstance(system, str) else system,
+            own_system=system is not None,
+            prices=Prices() if prices is None else prices,
             budget=budget,
             hooks=hooks,
             model_options=model_options,
             record_options=record_options,
             observers=observers,
             runtime=runtime,
-            output=output,
+            output=output_type,
             deps=deps,
         )
         """Everything that its runs are made from."""
+        self.config.check()
         check_subagents(self.config)
 
     async def __aenter__(self) -> Engine[DepsT, OutputT]:
