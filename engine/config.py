@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -25,7 +25,6 @@ from .providers._logging import log_warning
 from .providers._wrapper import iter_leaf_providers
 from .run import Run
 from .subscribers import Middleware, Subscriber
-from .tools.output import OutputType
 from .tools.tool import Tool, Toolbox
 from .tools.user_functions import check_functions
 from .validation import (
@@ -38,6 +37,9 @@ from .validation import (
     check_provider,
     check_tools,
 )
+
+if TYPE_CHECKING:
+    from .tools.output import OutputType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -33,11 +33,13 @@ from .providers import Prices, Provider
 from .providers._logging import log_warning
 from .providers.clock import Clock
 from .records.format import Redact
-from .tools.output import OutputType
 from .tools.results import reports_completion
 from .tools.run_context import RunContext
 from .tools.tool import Tool, Toolbox
 from .user_message import Prompt, user_message
+
+if TYPE_CHECKING:
+    from .tools.output import OutputType
 
 
 async def nothing_to_flush() -> None:

@@ -35,10 +35,8 @@ from .option_groups import Hooks, ModelOptions, RecordOptions, Runtime
 from .providers import Prices, Provider
 from .run import Run
 from .session import Session
-from .subagents import SubagentTool, check_subagents
 from .subscribers import Middleware
 from .tools import finish_task
-from .tools.output import OutputTool, output_type_of
 from .tools.run_context import DepsT
 from .tools.tool import Approval, Tool
 from .user_message import Prompt
@@ -109,10 +107,14 @@ class Engine(Generic[DepsT, OutputT]):
             observers=observers,
             runtime=runtime,
         )
-        output_type = output_type_of(output)
         if runtime.replay is None:  # a replay offers the recorded tools under the recorded policy
             check_offered(tools, presets)
-            if output_type is not None:
+        output_type = None
+        if output is not None:
+            from .tools.output import OutputTool, output_type_of
+
+            output_type = output_type_of(output)
+            if output_type is not None and runtime.replay is None:
                 check_output(policy, hooks, model_options.tool_choice, tools)
                 policy, tools = policy_for_output(policy), [*tools, OutputTool(output_type)]
         toolbox = toolbox_of(tools, presets, policy)
@@ -135,7 +137,10 @@ class Engine(Generic[DepsT, OutputT]):
         )
         """Everything that its runs are made from."""
         self.config.check()
-        check_subagents(self.config)
+        if any(tool.inner is not None for tool in toolbox.values()):
+            from .subagents import check_subagents
+
+            check_subagents(self.config)
 
     async def __aenter__(self) -> Engine[DepsT, OutputT]:
         self._connections = self.connected()
@@ -276,6 +281,8 @@ class Engine(Generic[DepsT, OutputT]):
         timeout: seconds for one call; None for no limit except those of both policies.
         approval: whether a call needs the user's approval before it runs, as with `@tool`.
         """
+        from .subagents import SubagentTool
+
         return SubagentTool(
             self.config,
             name=name,

@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 
 from .cancel_scope import RoundScope
-from .compaction import compact
 from .connections import read_stream
 from .context import Context, deliver_messages
 from .decision import (
@@ -199,6 +198,8 @@ async def _prepare(context: Context, decision: GoOn) -> None:
     for call in context.transcript.open_calls:  # only if the policy leaves out the rule that pauses
         context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=UNANSWERED, status="unanswered"))
     if decision.compact:
+        from .compaction import compact
+
         with context.cancellable():
             await compact(context)
     if decision.say:

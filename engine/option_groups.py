@@ -19,8 +19,7 @@ from .hooks import Compactor, Gate, Judge, ModelCompactor, PromptHandler, TextRu
 from .providers import Provider, ToolChoice
 from .providers.clock import Clock, SystemClock
 from .providers.provider import check_settings
-from .records.attachments import ATTACH_ABOVE
-from .records.format import Redact
+from .records.format import ATTACH_ABOVE, Redact
 from .tools.tool import Tool
 from .tools.user_functions import check_functions
 from .validation import as_tuple, check_clock, check_size, check_text_rule, check_tool_choice, checked_rules

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,8 +17,9 @@ from .decision.facts import usage_of
 from .decision.transcript import estimate_tokens, message_size
 from .journal import Journal
 from .records.format import DrainedChunk
-from .records.reader import last_event, last_seq
-from .resume_point import ResumePoint
+
+if TYPE_CHECKING:
+    from .resume_point import ResumePoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,13 @@ class AnswersGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class RunResumed:
+    """Continuation of a run whose process was killed."""
+
+    point: ResumePoint
+
+
+@dataclass(frozen=True, slots=True)
 class ForkStarted:
     """Start of a fork with a decision of a recorded run, which it makes again."""
 
@@ -43,15 +52,13 @@ class ForkStarted:
     """The copied lines at the beginning of its record."""
 
 
-Opening = PromptGiven | AnswersGiven | ResumePoint | ForkStarted
+Opening = PromptGiven | AnswersGiven | RunResumed | ForkStarted
 
 
 def continued(opening: Opening) -> ResumePoint | None:
     """Return where a resumed run or a fork goes on; None for a run that begins with a prompt or an answer."""
     match opening:
-        case ResumePoint():
-            return opening
-        case ForkStarted(point=point):
+        case RunResumed(point) | ForkStarted(point=point):
             return point
         case PromptGiven() | AnswersGiven():
             return None
@@ -59,6 +66,8 @@ def continued(opening: Opening) -> ResumePoint | None:
 
 def check_end(journal: Journal, point: ResumePoint) -> None:
     """Refuse to resume a run whose record was written to since it was read: another process has resumed it."""
+    from .records.reader import last_seq
+
     last = None if journal.path is None else last_seq(journal.path)
     if last is not None and last != point.last.seq:
         raise WrongUse(
@@ -69,6 +78,8 @@ def check_end(journal: Journal, point: ResumePoint) -> None:
 
 def check_not_answered(journal: Journal, end: tuple[str, int]) -> None:
     """Refuse an answer if the record goes on after `end`: another process may have answered, and run the calls."""
+    from .records.reader import last_event
+
     last = None if journal.path is None else last_event(journal.path)
     if last is not None and last != end:
         raise WrongUse(
@@ -82,8 +93,8 @@ def prompt_of(opening: Opening) -> str | None:
     match opening:
         case PromptGiven(message):
             return message.text
-        case ResumePoint(started=started) | ForkStarted(point=ResumePoint(started=started)):
-            return started.prompt
+        case RunResumed(point) | ForkStarted(point=point):
+            return point.started.prompt
         case AnswersGiven():
             return None
 

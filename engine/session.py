@@ -48,12 +48,8 @@ from .event_log import Log
 from .hard_limits import HardLimits
 from .journal import Journal, RecordTarget, open_journal
 from .message_history import MessageFormat, call_ids, messages_in
-from .providers import Exchange, Provider, Record
-from .recorded_events import RecordedEvents
-from .recorded_round import RecordedRound
+from .providers import Provider
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
-from .records.reader import RecordedRun, SessionRecord
-from .resume_point import ResumePoint
 from .run import Run
 from .run_start import (
     AnswersGiven,
@@ -61,6 +57,7 @@ from .run_start import (
     Opening,
     PromptGiven,
     RunIds,
+    RunResumed,
     check_end,
     check_not_answered,
     continued,
@@ -76,6 +73,9 @@ from .validation import check_record, check_recorded_functions, check_recorded_t
 
 if TYPE_CHECKING:
     from .fork import HasConfig
+    from .providers import Exchange
+    from .records.reader import RecordedRun, SessionRecord
+    from .resume_point import ResumePoint
 
 
 class Session(Generic[DepsT, OutputT]):
@@ -266,7 +266,7 @@ class Session(Generic[DepsT, OutputT]):
             raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end")
         self._check_what_is_brought()
         point.check_copy()
-        return self._new_run(point, point.started.run_id, deps)
+        return self._new_run(RunResumed(point), point.started.run_id, deps)
 
     def fork(
         self,
@@ -379,8 +379,8 @@ class Session(Generic[DepsT, OutputT]):
     def _prepare_record(self, journal: Journal, opening: Opening) -> None:
         """Check that nobody else has continued the record. A fork begins its own record with what it copies."""
         match opening:
-            case ResumePoint():
-                check_end(journal, opening)
+            case RunResumed(point):
+                check_end(journal, point)
             case ForkStarted(lines=lines):
                 for line in lines:
                     journal.write(line)
@@ -429,6 +429,8 @@ class Session(Generic[DepsT, OutputT]):
         provider: Provider = config.provider
         cut_off = dict(self.cut_off)
         if self._drain:
+            from .providers import Record
+
             provider = Record(provider, partial(_keep_rest, journal, cut_off), drain=True)
         point = continued(opening)
         if point is None:
@@ -442,14 +444,14 @@ class Session(Generic[DepsT, OutputT]):
         log = Log(runtime.clock, self.transcript.feed, sinks)
         toolbox = config.toolbox
         policy = config.policy
-        if isinstance(opening, ResumePoint):
-            policy = for_recorded_run(policy, opening.started.policy)
+        if isinstance(opening, RunResumed):
+            policy = for_recorded_run(policy, opening.point.started.policy)
         effects, limits = self._effects(log, policy)
         if point is not None:
             toolbox = toolbox.subset(spec.name for spec in point.started.tools)
             bus.start_at(point.last.seq)
-        if isinstance(opening, ResumePoint):
-            effects = self._continue(opening, log, effects, policy)
+        if isinstance(opening, RunResumed):
+            effects = self._continue(opening.point, log, effects, policy)
         elif isinstance(opening, ForkStarted):  # its record holds nothing that it did itself
             log.continue_from(opening.point.facts, opening.point.history, None, opening.point.last)
         return Context(
@@ -505,6 +507,9 @@ class Session(Generic[DepsT, OutputT]):
 
     def _continue(self, point: ResumePoint, log: Log, effects: Effects, policy: Policy) -> Effects:
         """Let the log continue a recorded run. Return the run's effects: these, after those in its record."""
+        from .recorded_events import RecordedEvents
+        from .recorded_round import RecordedRound
+
         config = self._config
         diverged = point.divergence(lambda facts: config.decide_untraced(facts, policy))
         diverged = diverged or point.missing_hook(config.functions)

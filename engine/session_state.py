@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .answers import calls_of
 from .decision import Event, Facts, Question, ToolSpec, Transcript, Usage
@@ -12,10 +12,11 @@ from .decision.events import Carried, ResponseFinished, ToolCallStart
 from .decision.facts import add_usage, usage_of
 from .decision.run_origin import is_foreign
 from .message_history import call_ids
-from .recorded_round import may_be_redacted
 from .records.format import DrainedChunk
-from .records.reader import RecordedRun
-from .resume_point import ResumePoint
+
+if TYPE_CHECKING:
+    from .records.reader import RecordedRun
+    from .resume_point import ResumePoint
 
 
 @dataclass(slots=True)
@@ -57,6 +58,9 @@ class SessionState:
 
     def load(self, run: RecordedRun) -> None:
         """Load a recorded run."""
+        from .recorded_round import may_be_redacted
+        from .resume_point import ResumePoint
+
         self.pass_over()
         self.taken_ids.update(_started_calls(run), _responded_calls(run), call_ids(run.started.history))
         self.end_usage(continues=run.started.continues is not None)

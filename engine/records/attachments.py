@@ -22,9 +22,8 @@ from msgspec.structs import replace
 from ..decision import Image, Message, ToolResult, UserMessage
 from ..decision.events import ContextCompacted, MessageAdded, QuestionAnswered, RunStarted, ToolCallResult
 from .files import ATTACHMENTS_SUFFIX, MAX_LINE_BYTES, folder_beside
+from .format import ATTACH_ABOVE
 
-ATTACH_ABOVE = 256 * 1024
-"""Default limit in bytes above which a text or image is attached."""
 SCHEME = "attached:"
 """Prefix of the `url` of an attached image; the hash follows."""
 PREVIEW_CHARS = 1000

@@ -25,11 +25,11 @@ from ..decision import events as ev
 from ..decision.chunks import ReasoningDelta, TextDelta, ToolCallDelta
 from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished
 from ..decision.messages import Redacted
-from .attachments import ATTACH_ABOVE, AttachmentReader, AttachmentWriter
+from .attachments import AttachmentReader, AttachmentWriter
 from .compression import create_file
 from .deduplication import LineShortener
 from .files import line_batches
-from .format import DrainedChunk, Header, Redact, encode_line, encode_lines, parse_header
+from .format import ATTACH_ABOVE, DrainedChunk, Header, Redact, encode_line, encode_lines, parse_header
 from .known_secrets import KnownSecrets
 from .reader import LineReader
 

@@ -43,6 +43,8 @@ written together as one line (`parts_line.py`). A record begun in an older versi
 """
 
 
+ATTACH_ABOVE = 256 * 1024
+"""Default limit in bytes above which a text or image is attached (`attachments.py`)."""
 Redact = Callable[[str], str]
 """Function that returns what may be written of a complete text. Must return the same for the same text."""
 REDACTION_MARK = "[redacted:"

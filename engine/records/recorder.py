@@ -15,11 +15,11 @@ from typing import IO, Any
 from msgspec import Struct
 
 from ..decision import Event, WrongUse
-from .attachments import ATTACH_ABOVE, MAY_HOLD_IMAGES, AttachmentWriter
+from .attachments import MAY_HOLD_IMAGES, AttachmentWriter
 from .compression import MAGIC, SUFFIX, begins_with, is_compressed
 from .deduplication import LineShortener
 from .event_redaction import KnownRedactor, StreamRedactor
-from .format import DrainedChunk, Header, Redact, encode_line, encode_lines
+from .format import ATTACH_ABOVE, DrainedChunk, Header, Redact, encode_line, encode_lines
 from .known_secrets import KnownSecrets
 from .reader import read_beginning
 

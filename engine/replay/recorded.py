@@ -48,7 +48,7 @@ class RecordedTool(Tool):
     ) -> None:
         self.name, self.kind = spec.name, spec.kind
         self.spec = spec
-        self.timeout = self.check = None
+        self.timeout = self.check = self.inner = None
         self.approval = approval or spec.approval
         self._complaints = complaints
         self._not_final = not_final

@@ -14,10 +14,10 @@ from endstop import Engine, RecordOptions, Tool, read_record, tool
 from endstop.decision import Image, WrongUse
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.providers import Scripted, call
-from endstop.records.attachments import ATTACH_ABOVE, AttachmentReader, attachments_folder
+from endstop.records.attachments import AttachmentReader, attachments_folder
 from endstop.records.compression import create_file
 from endstop.records.files import find_records
-from endstop.records.format import encode_line
+from endstop.records.format import ATTACH_ABOVE, encode_line
 from endstop.records.scan import scan
 from endstop.replay import replay
 
