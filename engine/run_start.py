@@ -37,7 +37,7 @@ class AnswersGiven:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResumed:
+class RunContinued:
     """Continuation of a run whose process was killed."""
 
     point: ResumePoint
@@ -52,13 +52,13 @@ class ForkStarted:
     """The copied lines at the beginning of its record."""
 
 
-Opening = PromptGiven | AnswersGiven | RunResumed | ForkStarted
+Opening = PromptGiven | AnswersGiven | RunContinued | ForkStarted
 
 
 def continued(opening: Opening) -> ResumePoint | None:
     """Return where a resumed run or a fork goes on; None for a run that begins with a prompt or an answer."""
     match opening:
-        case RunResumed(point) | ForkStarted(point=point):
+        case RunContinued(point) | ForkStarted(point=point):
             return point
         case PromptGiven() | AnswersGiven():
             return None
@@ -93,7 +93,7 @@ def prompt_of(opening: Opening) -> str | None:
     match opening:
         case PromptGiven(message):
             return message.text
-        case RunResumed(point) | ForkStarted(point=point):
+        case RunContinued(point) | ForkStarted(point=point):
             return point.started.prompt
         case AnswersGiven():
             return None

@@ -57,7 +57,7 @@ from .run_start import (
     Opening,
     PromptGiven,
     RunIds,
-    RunResumed,
+    RunContinued,
     check_end,
     check_not_answered,
     continued,
@@ -266,7 +266,7 @@ class Session(Generic[DepsT, OutputT]):
             raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end")
         self._check_what_is_brought()
         point.check_copy()
-        return self._new_run(RunResumed(point), point.started.run_id, deps)
+        return self._new_run(RunContinued(point), point.started.run_id, deps)
 
     def fork(
         self,
@@ -379,7 +379,7 @@ class Session(Generic[DepsT, OutputT]):
     def _prepare_record(self, journal: Journal, opening: Opening) -> None:
         """Check that nobody else has continued the record. A fork begins its own record with what it copies."""
         match opening:
-            case RunResumed(point):
+            case RunContinued(point):
                 check_end(journal, point)
             case ForkStarted(lines=lines):
                 for line in lines:
@@ -444,13 +444,13 @@ class Session(Generic[DepsT, OutputT]):
         log = Log(runtime.clock, self.transcript.feed, sinks)
         toolbox = config.toolbox
         policy = config.policy
-        if isinstance(opening, RunResumed):
+        if isinstance(opening, RunContinued):
             policy = for_recorded_run(policy, opening.point.started.policy)
         effects, limits = self._effects(log, policy)
         if point is not None:
             toolbox = toolbox.subset(spec.name for spec in point.started.tools)
             bus.start_at(point.last.seq)
-        if isinstance(opening, RunResumed):
+        if isinstance(opening, RunContinued):
             effects = self._continue(opening.point, log, effects, policy)
         elif isinstance(opening, ForkStarted):  # its record holds nothing that it did itself
             log.continue_from(opening.point.facts, opening.point.history, None, opening.point.last)
