@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
+from .checks import CheckFacts
 from .decisions import Decision, GoOn, Pause, Stop, TraceEntry
 from .errors import WrongUse, did_you_mean
 from .facts import Facts
@@ -90,9 +91,12 @@ def needs_closing_step(facts: Facts, policy: Policy, stop: Stop) -> bool:
     By default after every exhausted ending, with `policy.closing_after == "limits"` only after a limit. Never when a
     shared budget is used up (it is not only this run's), when the context is too large for another request, or when no
     request was made, so that there is nothing to sum up, unless the run begins with the user's refusal of more steps.
+    Not after the model's own report that it cannot do the task, which says the same.
     """
     if not policy.closing or stop.final_status != "exhausted" or facts.refused is not None:
         return False
+    if facts.blocked is not None:
+        return False  # the model has just said why
     if not facts.attempt and not facts.grants.refused:
         return False
     if _gave_same_text(facts, stop.reason):
@@ -112,6 +116,7 @@ def build_outcome(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outco
         if any(question.is_about_limit for question in facts.questions):
             detail = "the limit of steps is reached, and the user is asked for more"
     spent = list(limit_statuses(facts, policy))
+    check = facts.check or CheckFacts()
     answer, answer_from = _answer(facts, reason)
     return Outcome(
         run_id=facts.run_id,
@@ -129,6 +134,12 @@ def build_outcome(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outco
         saved=facts.saved,
         limits={one.name: one.use for one in spent},
         exceeded_limit=reason in STOP_REASONS.values() or any(one.use.used > one.use.allowed for one in spent),
+        verdict=check.verdict,
+        checked_by="" if check.verdict == "not_run" else check.name,
+        judged_by=check.judged_by,
+        check_score=check.score,
+        check_of=check.of,
+        guard_changed=check.guard_changed,
         phases=facts.phases,
         pending_issues=facts.pending_issues,
         accepted_by=facts.accepted_by if status == "completed" else (),

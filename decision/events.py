@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from .checks import CheckPlace, CheckSaid
 from .cost import Price
 from .decisions import Decision
 from .messages import (
@@ -228,8 +229,9 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     missing."""
     cut_for: str = ""
     """Why the engine stopped reading the response before its end, other than at a completion: the limit that was
-    reached (`seconds`, `output_tokens`, `cost_usd`), `response_tokens` for the limit on one response, or `closing` for
-    the closing step's deadline. The message is what had arrived by then, and the usage is estimated."""
+    reached (`seconds`, `output_tokens`, `cost_usd`), `response_tokens` for the limit on one response, `check` because
+    the user's check of the work is met, or `closing` for the closing step's deadline. The message is what had arrived
+    by then, and the usage is estimated."""
     cut_at_end: bool = False
     """For a response that was cut: whether the stream had already reported its end, so that nothing is missing."""
     after_cut: CutOff | None = None
@@ -430,6 +432,54 @@ class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED")
     text: Text
 
 
+# ---- the user's check of the work (`until`)
+
+
+class CheckStarted(_Event, frozen=True, kw_only=True, tag="CHECK_STARTED"):
+    """The user's check of the work begins, beside the run."""
+
+    step: int
+    """The step before the check."""
+    place: CheckPlace
+    name: Text
+    """The commands of the check, or its function's qualified name."""
+    work: str = ""
+    """Fingerprint of the work that is checked; a check is not repeated as long as it is the same."""
+
+
+class CheckEnded(_Event, frozen=True, kw_only=True, tag="CHECK_ENDED"):
+    """The loop looks at the answer of a check. Written where it looks, so that a replay looks at the same place."""
+
+    step: int
+    """The latest step that had begun."""
+    place: CheckPlace
+    said: CheckSaid
+    detail: Text = ""
+    """Why it is not met, cannot be, or could not tell: the failing lines and the end of the output."""
+    score: float | None = None
+    of: float | None = None
+    """The most that the score can be."""
+    failure: int = 0
+    """Mark of what failed, for a check without a score: the same for the same failing lines."""
+    guard_changed: tuple[Text, ...] = ()
+    """Files that the check stands on and that were changed. If it is met, it passes only with the changed ones."""
+    timed_out: bool = False
+    usage: Usage | None = None
+    """Usage of a check that asks a model."""
+    judged_by: Name = ""
+    """The model that judged, for a check that asks one."""
+    duration_ms: int = 0
+
+
+class BlockReported(_Event, frozen=True, kw_only=True, tag="BLOCK_REPORTED"):
+    """The model reported that it cannot do the task. The first report may be handed back to it."""
+
+    call_id: Name
+    reason: Text
+    tried: tuple[Text, ...] = ()
+    accepted: bool = False
+
+
 # ---- verdicts of user functions, and compaction
 
 
@@ -608,6 +658,9 @@ Event = (
     | QuestionAsked
     | QuestionAnswered
     | ThoughtRecorded
+    | CheckStarted
+    | CheckEnded
+    | BlockReported
     | VerdictGiven
     | ContextCompacted
     | StageFinished

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from . import events as ev
+from .checks import CheckFacts, CheckSaid
 from .cost import Price
 from .failures import Failures
 from .messages import FinishReason, ToolCall, Usage, is_blank
@@ -133,6 +134,9 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     questions: tuple[Question, ...] = ()
     phases: tuple[dict[str, Any], ...] = ()
 
+    check: CheckFacts | None = None
+    """What the user's check of the work has said; None for a run without one."""
+
     # counted in a row
     empty_answers: int = 0
     truncations: int = 0
@@ -172,6 +176,21 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     def repeated_calls(self) -> int:
         """How often the latest steps made the same calls, whatever the results, cycles included."""
         return self.repetitions.times(by="calls")
+
+    @property
+    def check_said(self) -> CheckSaid | None:
+        """The newest answer of the user's check; None without one, or before it."""
+        return None if self.check is None else self.check.said
+
+    @property
+    def check_in_vain(self) -> int:
+        """Answers of the user's check in a row that were no better than before."""
+        return 0 if self.check is None else self.check.in_vain
+
+    @property
+    def blocked(self) -> str | None:
+        """The model's accepted reason why the task cannot be done."""
+        return None if self.check is None else self.check.blocked
 
     @property
     def text_kind(self) -> TextKind | None:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from . import events as ev
+from .checks import CUT_FOR_CHECK, CheckFacts
 from .cost import Price
 from .facts import Facts
 from .failures import Failures
@@ -86,6 +87,8 @@ def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
 def _message_added(facts: Facts, event: ev.MessageAdded) -> Facts:
     if event.topics:
         return replace(facts, reminded=(*facts.reminded, *event.topics), t=event.t)
+    if event.origin == "nudge" and facts.check is not None:
+        return replace(facts, check=replace(facts.check, told=facts.check.in_vain))
     return replace(facts, stalled=0, stalled_before=0, points=()) if event.origin == "user" else facts
 
 
@@ -220,8 +223,12 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
 
 
 def saved_by_cut(response: ev.ResponseFinished, price: Price | None) -> CutSavings | None:
-    """Return what the cut of a response saved; None if it was not cut at a completion, or had already ended there."""
-    if response.cut_at is None or response.cut_at_end or response.raw_finish:
+    """Return what the cut of a response saved.
+
+    None if it was cut neither at a completion nor because the user's check is met, or had already ended there.
+    """
+    cut = response.cut_at is not None or response.cut_for == CUT_FOR_CHECK
+    if not cut or response.cut_at_end or response.raw_finish:
         return None
     rest, priced = response.after_cut, int(price is not None)
     if rest is None:
@@ -351,6 +358,25 @@ def _question_answered(facts: Facts, event: ev.QuestionAnswered) -> Facts:
     return _question_closed(facts, event.call_id)
 
 
+def _check_started(facts: Facts, event: ev.CheckStarted) -> Facts:
+    return replace(facts, check=replace(facts.check or CheckFacts(), name=event.name), t=event.t)
+
+
+def _check_ended(facts: Facts, event: ev.CheckEnded) -> Facts:
+    before = facts.check or CheckFacts()
+    check = before.with_answer(event.said, event.detail, event.score, event.of, event.failure)
+    check = replace(check, guard_changed=event.guard_changed, judged_by=event.judged_by)
+    usage = facts.usage if event.usage is None else facts.usage + event.usage
+    rejections = facts.rejections_in_vain if check.in_vain > before.in_vain else 0
+    return replace(facts, check=check, usage=usage, rejections_in_vain=rejections, t=event.t)
+
+
+def _block_reported(facts: Facts, event: ev.BlockReported) -> Facts:
+    check = facts.check or CheckFacts()
+    blocked = event.reason if event.accepted else None
+    return replace(facts, check=replace(check, reports=check.reports + 1, blocked=blocked), t=event.t)
+
+
 def _context_compacted(facts: Facts, event: ev.ContextCompacted) -> Facts:
     in_vain = facts.compactions_in_vain + event.in_vain if event.in_vain or event.not_enough else 0
     return replace(
@@ -419,6 +445,9 @@ _CHANGES: dict[type, Callable[[Facts, Any], Facts]] = {
     ev.PhaseReported: _phase_reported,
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,
+    ev.CheckStarted: _check_started,
+    ev.CheckEnded: _check_ended,
+    ev.BlockReported: _block_reported,
     ev.ContextCompacted: _context_compacted,
     ev.BudgetRefused: _budget_refused,
     ev.LimitExtended: _limit_extended,

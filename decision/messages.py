@@ -45,8 +45,9 @@ FinishReason = Literal[
 `finish_words.py` has each vendor's words for it, and what the loop does. `other`: an unknown word.
 """
 
-ToolKind = Literal["ordinary", "completion", "question", "think"]
-"""What a call of a tool means to the loop, which depends on the tool's kind and never on its name."""
+ToolKind = Literal["ordinary", "completion", "question", "think", "blocked"]
+"""What a call of a tool means to the loop, which depends on the tool's kind and never on its name. `blocked`: the model
+reports that the task cannot be done."""
 
 ResultStatus = Literal[
     "ok", "error", "rejected", "skipped", "cancelled", "invalid", "truncated", "unknown", "unanswered", "denied"

@@ -35,6 +35,7 @@ STATUS_OF: dict[str, Status] = {
     "text_final": "completed",
     "judged": "completed",
     "handled": "completed",
+    "until_met": "completed",
     "awaiting_input": "awaiting_input",
     "step_limit": "exhausted",
     "token_limit": "exhausted",
@@ -47,6 +48,8 @@ STATUS_OF: dict[str, Status] = {
     "completion_rejected": "exhausted",
     "no_answer": "exhausted",
     "invalid_calls": "exhausted",
+    "until_stalled": "exhausted",
+    "blocked": "exhausted",
     "refusal": "failed",
     "provider_error": "failed",
     "internal_error": "failed",
@@ -275,6 +278,16 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     failed_calls: tuple[Name, ...] = ()
     """Tools whose calls failed before the work was reported as done, with no success after them (`failures.py`)."""
     evaluation: dict[str, Any] | None = None
+    checked_by: Text = ""
+    """The check (`until`) whose last answer is the verdict; empty without one, or if an evaluation replaced it."""
+    judged_by: Name = ""
+    """The model that judged the work, if the check asks one; the work is then only `said`."""
+    check_score: float | None = None
+    """The last score of the check; None without one."""
+    check_of: float | None = None
+    """The most that the score can be; None if that is not known."""
+    guard_changed: tuple[Text, ...] = ()
+    """Files that the check stands on and that the agent changed: the check passes only with the changed ones."""
     phases: tuple[dict[str, Any], ...] = ()
     """Progress reported by a completion tool (`completion_percentage`, `next_phase`, `summary`)."""
     pending_issues: tuple[Text, ...] = ()

@@ -71,12 +71,18 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Texts in a row that ask the user for something, with `question = "decide"`; then `awaiting_input`."""
     compactions: int = 2
     """Compactions in a row that left the context over its threshold; then `compaction_stalled`."""
+    checks: int | None = 15
+    """With `until`: changes in a row after which the check is no better than before; then `until_stalled`. None: any
+    number."""
+    checks_untold: int | None = 5
+    """With `until`: changes in a row after which the check is no better and the model is told what it says, once, 1 or
+    more; None: never."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.__struct_fields__:
             if name != "rejections_counted":
-                require_at_least(f"patience.{name}", getattr(self, name), 0)
+                require_at_least(f"patience.{name}", getattr(self, name), 1 if name == "checks_untold" else 0)
 
 
 class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -327,6 +333,12 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "finish and say what is missing."
     )
     """At the points of `stagnation.nudge_at`."""
+    check: Text = (
+        "`{check}` has been run after each of your last {count} changes and is no better than before. It says:\n"
+        "{detail}\nTry another way. If the task cannot be done, say so with the reason and what you tried."
+    )
+    """With `until`, after `patience.checks_untold` changes without progress; `{check}`, `{count}` and `{detail}` are
+    filled in."""
     reminder: Text = (
         "You have used {used} of {allowed} {name}. Judge whether the task is complete. If it is, finish and report the "
         "result. If it is not, say why and what is missing, and go on with that."

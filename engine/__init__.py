@@ -8,6 +8,7 @@
     tools       tool Tool Toolbox RunContext this_call mcp_tools Stdio tools_from_yaml InvalidArguments
     results     Completion Continue Phase ProgressUpdate Happened NotHappened Unclear
     many runs   Task TaskResult Fleet Summary ProviderSummary RaceResult
+    when done   Until Met NotMet Impossible
     hooks       Hooks Accept Reject Answer Prepare Approve Deny Verdict Progress
                 ModelJudge ModelCompactor Evaluation EvaluationInput
     options     ModelOptions RecordOptions Redaction Observers Runtime Clock SystemClock
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .base.version import __version__
     from .batch import Fleet, ProviderSummary, Summary
     from .budget import Budget
+    from .checks import Impossible, Met, NotMet
     from .config import Observers
     from .decision import Extend, Image, Limits, Outcome, Policy, WrongUse
     from .durability import ResumeRefused
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from .tools.schema import InvalidArguments
     from .tools.tool import Tool, Toolbox, tool
     from .tools.yaml import tools_from_yaml
+    from .until import Until
 
     ThisCall = RunContext
 else:
@@ -62,6 +65,7 @@ else:
             "approvals": "Approve Deny",
             "batch": "Fleet ProviderSummary Summary",
             "budget": "Budget",
+            "checks": "Impossible Met NotMet",
             "config": "Observers",
             "decision": "Extend Image Limits Outcome Policy WrongUse",
             "durability": "ResumeRefused",
@@ -85,6 +89,7 @@ else:
             "tools.schema": "InvalidArguments",
             "tools.tool": "Tool Toolbox tool",
             "tools.yaml": "tools_from_yaml",
+            "until": "Until",
         },
         old={"ThisCall": "endstop.RunContext"},
     )
@@ -107,14 +112,17 @@ __all__ = [
     "Happened",
     "Hooks",
     "Image",
+    "Impossible",
     "InvalidArguments",
     "Lagged",
     "Limits",
     "LiteLLM",
+    "Met",
     "ModelCompactor",
     "ModelJudge",
     "ModelOptions",
     "NotHappened",
+    "NotMet",
     "Observers",
     "OpenAICompatible",
     "Outcome",
@@ -143,6 +151,7 @@ __all__ = [
     "Tool",
     "Toolbox",
     "Unclear",
+    "Until",
     "Verdict",
     "WrongUse",
     "__version__",

@@ -32,9 +32,12 @@ ENDING_SECONDS = 0.6
 
 
 class Cause(Struct, frozen=True):
-    """Reason why a round was cancelled. `detail` is the id of the accepted completion call, or the caller's cause."""
+    """Reason why a round was cancelled.
 
-    by: Literal["completion", "caller"]
+    `detail` is the id of the accepted completion call, the name of the check that is met, or the caller's cause.
+    """
+
+    by: Literal["completion", "check", "caller"]
     detail: str
 
 

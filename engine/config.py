@@ -40,6 +40,7 @@ from .validation import (
 
 if TYPE_CHECKING:
     from .tools.output import OutputType
+    from .until import Until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,8 @@ class RunConfig:
     record_options: RecordOptions
     observers: Observers
     runtime: Runtime
+    until: Until | None = None
+    """The check that says when the work is done."""
     output: OutputType | None = None
     """The type that `Outcome.output` has; None: the output is the answer's text."""
     deps: Any = None
@@ -131,7 +134,8 @@ class RunConfig:
         }
         many = {"gate": hooks.gates, "handler": hooks.prompt_handlers}
         all_of = {**many, **{role: (function,) for role, function in one.items() if function is not None}}
-        return {role: tuple(map(qualified_name, functions)) for role, functions in all_of.items() if functions}
+        names = {role: tuple(map(qualified_name, functions)) for role, functions in all_of.items() if functions}
+        return names if self.until is None else {**names, "until": (self.until.name,)}
 
     def system_messages(self, history: Sequence[Message]) -> list[SystemMessage]:
         """Return the system prompt of a session with this history: the engine's, the history's, or the general one."""

@@ -25,9 +25,22 @@ from .tools.results import fingerprint
 
 T = TypeVar("T")
 Kind = Literal[
-    "response", "call", "room", "gate", "judge", "text_rule", "handler", "compactor", "evaluator", "approval", "system"
+    "response",
+    "call",
+    "room",
+    "check_start",
+    "check",
+    "gate",
+    "judge",
+    "text_rule",
+    "handler",
+    "compactor",
+    "evaluator",
+    "approval",
+    "system",
 ]
-"""Kind of an effect. `room`: whether time and a shared budget leave room for one more step."""
+"""Kind of an effect. `room`: whether time and a shared budget leave room for one more step. `check_start`: whether the
+user's check of the work begins here; `check`: what it has answered by now (both None if not)."""
 
 
 class EffectKey(NamedTuple):
@@ -37,7 +50,7 @@ class EffectKey(NamedTuple):
     """Number of the step, from 1; for effects between two steps, that of the earlier one."""
     kind: Kind
     name: str = ""
-    """Qualified name of a hook's function; empty for other effects."""
+    """Qualified name of a hook's function; for a check, the place where the loop looks at it; else empty."""
     call_id: str = ""
     """Id of the tool call that the effect is, or is about; empty if there is none."""
 

@@ -44,8 +44,10 @@ from .validation import check_output, check_prices, check_provider, check_record
 
 if TYPE_CHECKING:
     from .batch import Fleet
+    from .checks import Check
     from .race import RaceResult
     from .tasks import Task
+    from .until import Until
 
 
 class Engine(Generic[DepsT, OutputT]):
@@ -59,6 +61,8 @@ class Engine(Generic[DepsT, OutputT]):
         `tools/output.py`. None or `str`: the output is the answer's text.
     deps: a function that takes a run's `RunContext` and makes what its tools and hooks need, for runs that are given
         nothing with `run(..., deps=...)`; see `dependencies.py`.
+    until: the check that says when the work is done: a command, a function of the run, or `Until(...)`; see `until.py`.
+        The run ends once it is met, and no completion, text or question ends it before.
     system: the system prompt, or a function of the run that returns it before each step; None for the general one,
         "" for none.
     prices: prices of models, used if the provider reports no cost; None for list prices, see `providers/prices.py`.
@@ -83,6 +87,7 @@ class Engine(Generic[DepsT, OutputT]):
         output: type[OutputT] | UnionType | None = None,
         deps: DepsFactory[DepsT] | None = None,
         policy: Policy | str = Policy(),  # noqa: B008  frozen
+        until: str | Check | Until | None = None,
         system: str | SystemPrompt | None = None,
         prices: Prices | None = None,
         budget: Budget | None = None,
@@ -117,6 +122,14 @@ class Engine(Generic[DepsT, OutputT]):
             if output_type is not None and runtime.replay is None:
                 check_output(policy, hooks, model_options.tool_choice, tools)
                 policy, tools = policy_for_output(policy), [*tools, OutputTool(output_type)]
+        checked: Until | None = None
+        if until is not None:
+            from .until import check_until, policy_for_until, presets_for_until, until_of
+
+            checked = until_of(until)
+            if runtime.replay is None:
+                check_until(hooks)
+                policy, presets = policy_for_until(policy), presets_for_until(tools, presets)
         toolbox = toolbox_of(tools, presets, policy)
         self.config = RunConfig(
             provider=provider,
@@ -132,6 +145,7 @@ class Engine(Generic[DepsT, OutputT]):
             record_options=record_options,
             observers=observers,
             runtime=runtime,
+            until=checked,
             output=output_type,
             deps=deps,
         )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from .decision import Outcome, Status
-from .hooks import run_command
+from .tools.child_process import run_command
 from .tools.run_context import DepsT, RunContext
 
 EVALUATED_STATUSES: frozenset[Status] = frozenset({"completed", "exhausted"})

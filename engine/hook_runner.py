@@ -25,6 +25,8 @@ from .tools.user_functions import call_user_function, describe_error, run_in_own
 Role = Literal["gate", "judge", "text_rule", "handler", "compactor", "approval", "system"]
 Read = Callable[[Any], Verdict]
 
+UNTIL = "until"
+"""`CompletionRejected.by` if the user's check of the work is not met."""
 BETWEEN_STEPS = frozenset({"judge", "handler", "compactor", "system"})
 """Hooks that run between two steps, and therefore end at the run's time limit. The others belong to a response."""
 
@@ -140,7 +142,15 @@ def progress(context: Context, call_id: str | None = None) -> Progress:
 
 
 async def run_gates(context: Context, completion: Completion, call_id: str | None = None) -> tuple[str, str] | None:
-    """Ask the gates in order. Return the first rejection, as reason and gate's name; None if all accept."""
+    """Ask the check of the work, then the gates in order.
+
+    Return the first rejection, as reason and name; None if all accept.
+    """
+    if context.checks is not None:
+        await context.checks.settle(context, "claim")
+        check = context.log.facts.check
+        if check is not None and check.said in ("not_met", "impossible"):
+            return check.detail, UNTIL
     if context.hooks.gates and context.output is not None:
         completion = replace(completion, output=context.output.read(completion.answer))
     for gate in context.hooks.gates:
@@ -161,8 +171,11 @@ async def run_text_rule(context: Context, message: AssistantMessage) -> None:
 
 
 async def check_final_text(context: Context, message: AssistantMessage) -> None:
-    """Let the gates check plain text that would end the run. A rejection is logged, and the run continues."""
-    if not context.hooks.gates or not _would_end(context):
+    """Let the user's check and the gates look at plain text that would end the run.
+
+    A rejection is logged, and the run continues.
+    """
+    if not (context.hooks.gates or context.checks) or not _would_end(context):
         return
     objection = await run_gates(context, Completion(answer=message.text))
     if objection is not None:

@@ -15,25 +15,19 @@ Only a gate that fails hands the completion back to the model, because it was no
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-import anyio.to_thread
 from msgspec import Struct
 
+from .checks import CommandCheck
 from .decision import Facts, Message, Prompts, TextKind, ToolCall, Usage, UserMessage, WrongUse
 from .providers import Prices, Provider
 from .side_request import NO_ANSWER, complete_text, render_message, summarise
-from .tools.child_process import check_variable_names, child_environment, start_child
 from .tools.results import Completion
 from .tools.run_context import DepsT, RunContext
 
-LONGEST_OUTPUT = 200_000
-"""Most bytes of a command's output that are kept, from its end."""
 QUESTION = (
     "Above is the record of an agent at work on a user's task. Is the task complete, so that nothing of what the user "
     "asked for is missing? Answer in one line that begins with YES or NO, and say why."
@@ -171,44 +165,17 @@ def _shown(messages: Sequence[Message]) -> list[Message]:
     return [*users, *messages[-LATEST:]]
 
 
-class CommandGate:
-    """A gate that runs a command: exit code 0 accepts; any other code rejects with the output's last 2,000 characters.
-
-    The command may run what the model wrote, such as tests. Therefore it gets only the variables of this process's
-    environment that the model's own commands get (`tools/child_process.py`), and those named in `env`.
-    """
+class CommandGate(CommandCheck):
+    """A gate that runs a command: exit code 0 accepts; any other code rejects, with the end of its output."""
 
     def __init__(self, command: str, folder: str | None = None, *, env: Collection[str] = ()) -> None:
-        self.command = command
-        self.folder = folder
-        self.env = check_variable_names(env)
+        super().__init__(command, folder, env=env)
         self.__qualname__ = f"CommandGate({command!r})"
 
     async def __call__(self, completion: Completion, run: Progress) -> Accept | Reject:
         """Run the command and return the verdict."""
-        code, output = await run_command(self.command, self.folder, child_environment(self.env))
-        if code == 0:
-            return Accept()
-        said = f":\n{output[-2000:]}" if output.strip() else ", and printed nothing"
-        return Reject(f"`{self.command}` failed with exit code {code}{said}")
-
-
-async def run_command(
-    command: str | Sequence[str], folder: str | None, env: Mapping[str, str] | None = None
-) -> tuple[int, str]:
-    """Return the exit code and output of a command; a string is passed to the shell.
-
-    Every process that it starts ends with it, also on cancellation. env: its environment; None for that of this
-    process. Raises FileNotFoundError if the program does not exist.
-    """
-    visible = dict(os.environ) if env is None else dict(env)
-    if not isinstance(command, str) and shutil.which(command[0]) is None:
-        raise FileNotFoundError(f"there is no command {command[0]!r}")
-    with tempfile.TemporaryFile() as output:
-        with start_child(command, folder=folder, output=output.fileno(), env=visible) as running:
-            code = await anyio.to_thread.run_sync(running.process.wait, abandon_on_cancel=True)
-        output.seek(max(0, output.seek(0, os.SEEK_END) - LONGEST_OUTPUT))
-        return code, output.read().decode("utf-8", "replace")
+        code, output = await self.execute(self.folder)
+        return Accept() if code == 0 else Reject(self.describe(code, output))
 
 
 def qualified_name(function: Any) -> str:

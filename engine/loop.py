@@ -9,12 +9,15 @@ the same facts, records the decision and acts on it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from .cancel_scope import RoundScope
+from anyio import CancelScope
+
+from .cancel_scope import Cause, RoundScope
 from .connections import read_stream
 from .context import Context, deliver_messages
 from .decision import (
@@ -29,6 +32,7 @@ from .decision import (
     UserMessage,
     build_outcome,
 )
+from .decision.checks import CUT_FOR_CHECK
 from .decision.decide import applies_before_first_step, go_on_in_round, needs_closing_step
 from .decision.events import (
     BudgetRefused,
@@ -49,6 +53,7 @@ from .decision.policy import fill_in
 from .decision.transcript import UNANSWERED
 from .durability import ProviderAway, RunLost
 from .effects import EffectKey, Response
+from .hard_limits import NoDeadline
 from .hook_runner import check_final_text, parse_judge, progress, run_hook, run_text_rule, update_system_prompt
 from .hooks import ModelJudge
 from .model_request import make_request
@@ -58,6 +63,9 @@ from .providers.errors import is_away
 from .response import ResponseBuilder
 from .tool_calls import ToolCalls
 from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING
+
+if TYPE_CHECKING:
+    from .check_runner import CheckRunner
 
 FLAGGED_COST = "soft_cost_usd"
 """Topic of the reminder that the cost of a run has reached `Policy.flag_cost_usd`."""
@@ -69,6 +77,17 @@ async def run_rounds(context: Context, decision: Decision | None, *, next_step: 
     decision: one that is already made, on which the loop acts first; None if the loop has to decide. next_step: whether
     the first round gets the policy's next-step prompt.
     """
+    try:
+        return await _run_rounds(context, decision, next_step=next_step)
+    finally:
+        if context.checks is not None:
+            await context.checks.close()
+
+
+async def _run_rounds(context: Context, decision: Decision | None, *, next_step: bool) -> Outcome:
+    if context.checks is not None:
+        with context.cancellable():
+            await context.checks.start(context)
     if decision is None:
         ran = await run_waiting_calls(context)
         if ran and context.cancelled is not None and context.log.facts.accepted is None:
@@ -81,6 +100,7 @@ async def run_rounds(context: Context, decision: Decision | None, *, next_step: 
                 _add_next_step_prompt(context)
             await run_round(context)
             await _ask_judge(context)
+            await _settle_check(context)
             if context.cancelled is None or context.log.facts.accepted is not None:
                 decision = _decide(context)
         if decision is None or _cancelled_before_its_end(context, decision):
@@ -134,7 +154,7 @@ def _initial_decision(context: Context) -> Decision | None:
     the context is too large.
     """
     facts = context.log.facts
-    if facts.accepted is not None or facts.handled is not None or facts.questions:
+    if facts.accepted is not None or facts.handled is not None or facts.questions or facts.check_said == "met":
         return _decide(context)
     if context.effects.has_decision(facts.steps):
         return _decide(context)
@@ -171,6 +191,13 @@ async def _ask_judge(context: Context) -> None:
         with context.cancellable():
             tokens = context.tokens_now() if isinstance(context.hooks.judge, ModelJudge) else None
             await run_hook(context, "judge", context.hooks.judge, (progress(context),), parse_judge, tokens=tokens)
+
+
+async def _settle_check(context: Context) -> None:
+    """Check the work as it is now before the run ends or pauses."""
+    if context.checks is not None and context.cancelled is None and not _would_go_on(context):
+        with context.cancellable():
+            await context.checks.settle(context, "stop")
 
 
 def _would_go_on(context: Context) -> bool:
@@ -231,7 +258,7 @@ async def run_round(context: Context) -> None:
     try:
         with context.cancellable() as scope:
             try:
-                while _may_continue(context) and await _has_room(context):
+                while await _may_begin_step(context):
                     await scope.settled()
                     await scope.checkpoint()  # no step begins after a cancellation
                     deliver_messages(context)
@@ -271,6 +298,13 @@ async def run_waiting_calls(context: Context) -> bool:
             if not context.log.finished:
                 step.cancel_rest(waiting)
     return True
+
+
+async def _may_begin_step(context: Context) -> bool:
+    """Return whether the inner layer may make another step, for which there is room, and the check is not met yet."""
+    if context.checks is not None and await context.checks.before_step(context):
+        return False
+    return _may_continue(context) and await _has_room(context)
 
 
 def _may_continue(context: Context) -> bool:
@@ -315,13 +349,17 @@ async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
     response = await _respond(context, scope, step.number, calls)
     if response is not None:
         context.log.append(response)
+        step.message = response.message
+    if context.checks is not None and await context.checks.after_response(context):
+        scope.cancel(Cause("check", context.checks.name))
+        await scope.checkpoint()  # nothing of this response runs any more
+    if response is not None:
         await _finish_response(context, scope, step, response)
 
 
 async def _finish_response(context: Context, scope: RoundScope, step: _Step, response: ResponseFinished) -> None:
     """Do what follows a logged response: ask the text rule, run the calls, ask the gates, end the step."""
     assert step.calls is not None
-    step.message = response.message
     step.calls.cancel_changed(response.message)
     cut_off = context.limits.reached
     if not cut_off:
@@ -407,6 +445,7 @@ async def _stream(
     The stream may then still be closing. Nobody waits for that, because it can hang.
     """
     attempts, limits = ResponseBuilder(context, step, calls), context.limits
+    checks = None if calls is None else context.checks
     request = make_request(
         context.transcript,
         tools=context.toolbox.specs,
@@ -418,7 +457,7 @@ async def _stream(
     )
     failed: ProviderError | None = None
     try:
-        with limits.deadline() as deadline:
+        with limits.deadline() if checks is None else _cut_when_checked(context, checks, attempts) as deadline:
             failed = await _read_response(context, scope, attempts, request)
             while attempts.repeated is not None and failed is None and not attempts.cut_for:
                 if attempts.retry_degenerate():
@@ -447,6 +486,21 @@ async def _stream(
             raise ProviderAway(f"the provider was away: {failed.message}")
         return None
     return attempts.build() if attempts.live_attempt else None
+
+
+@contextmanager
+def _cut_when_checked(context: Context, checks: CheckRunner, attempts: ResponseBuilder) -> Iterator[CancelScope]:
+    """Cancel the block at the run's deadline, or cut the response once the user's check of the work is met."""
+    deadline = context.limits.deadline()
+    scope = CancelScope() if isinstance(deadline, NoDeadline) else deadline
+
+    def cut() -> None:
+        if not attempts.finished:
+            attempts.cut_off(CUT_FOR_CHECK)
+            scope.cancel()
+
+    with checks.cutting(cut), scope:
+        yield scope
 
 
 async def _read_response(

@@ -8,6 +8,7 @@ from typing import Any
 
 from anyio.lowlevel import checkpoint
 
+from .check_events import RecordedChecks
 from .decision import Event, Image, ToolCall, ToolSpec
 from .decision import events as ev
 from .decision.step_history import StepJudgement
@@ -61,6 +62,9 @@ class RecordedRound:
         self._refusals: dict[int, Event] = {}
         if self._steps:  # a refusal before the first step of a round is not reused: another budget may have room
             self._refusals = {e.step: e for e in events if isinstance(e, ev.BudgetRefused | ev.LimitReached)}
+        self._checks = RecordedChecks(events)
+        self._settled_claims = _settled_claims(events)
+        """Steps in which a completion or a report of the model was answered."""
         self._verdicts: dict[tuple[str, str, str], deque[Any]] = {}
         for event in events:
             match event:
@@ -125,12 +129,29 @@ class RecordedRound:
                 return self._steps.get(key.step, _MISSING)
             case "call":
                 return self._value(key.call_id)
+            case "check_start" | "check":
+                return self._check(key)
             case "room":
                 made = key.step in self._steps or self._closing or self._has_system_prompt
                 return None if made else self._refusals.get(key.step, _MISSING)
             case _:
                 said = self._verdicts.get((key.kind, key.name, key.call_id))
                 return said.popleft() if said else _MISSING
+
+    def _check(self, key: EffectKey) -> Any:
+        """Return the recorded event of a check; None where the run passed this place without one."""
+        event = self._checks.take(key)
+        if event is not None:
+            return event
+        if key.kind == "check":  # a check that was running when the process died is not running now
+            return None if self._log.catching_up else _MISSING
+        match key.name:
+            case "step":
+                return None if key.step + 1 in self._steps or self._closing or self._has_system_prompt else _MISSING
+            case "claim":
+                return None if key.step in self._settled_claims else _MISSING
+            case _:
+                return _MISSING
 
     def _value(self, call_id: str) -> Any:
         call = self._calls.get(call_id)
@@ -150,6 +171,16 @@ def may_be_redacted(call: ToolCall, redaction: Sequence[str]) -> bool:
     if not redaction:
         return False
     return REDACTION_MARK in call.arguments or tuple(map(current_name, redaction)) != (OUR_REDACTION,)
+
+
+def _settled_claims(events: Sequence[Event]) -> set[int]:
+    step, settled = 0, set[int]()
+    for event in events:
+        if isinstance(event, ev.StepStarted):
+            step = event.step
+        elif isinstance(event, ev.CompletionAccepted | ev.CompletionRejected | ev.BlockReported):
+            settled.add(step)
+    return settled
 
 
 def _responses(events: Sequence[Event]) -> dict[int, Response | None]:

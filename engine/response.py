@@ -80,6 +80,8 @@ class ResponseBuilder:
 
     def feed(self, chunk: AnyChunk) -> bool:
         """Process one chunk and return whether the response is `cut`; then no chunk may follow."""
+        if self.cut_for:
+            return True  # it was cut between two chunks
         if type(chunk) is ModelSelected:
             self._switch_model(chunk.model)
         elif type(chunk) is AttemptEnded:

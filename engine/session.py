@@ -72,6 +72,7 @@ from .user_message import Prompt, user_message
 from .validation import check_record, check_recorded_functions, check_recorded_tools
 
 if TYPE_CHECKING:
+    from .check_runner import CheckRunner
     from .fork import HasConfig
     from .providers import Exchange
     from .records.reader import RecordedRun, SessionRecord
@@ -477,6 +478,7 @@ class Session(Generic[DepsT, OutputT]):
             replays=runtime.replay is not None,
             taken_ids=state.taken_ids,
             memo=self._memo,
+            checks=self._checks(),
             output=config.output,
             system_prompt=config.system_function,
             deps=deps,
@@ -492,6 +494,16 @@ class Session(Generic[DepsT, OutputT]):
             cut_off=cut_off,
             redacted_calls=state.redacted_calls if runtime.replay is None else (),
         )
+
+    def _checks(self) -> CheckRunner | None:
+        """Return what runs the check of a run; None without a check."""
+        until = self._config.until
+        if until is None:
+            return None
+        from .check_runner import CheckRunner
+
+        replays = self._config.runtime.replay is not None
+        return CheckRunner(until, None if replays else until.work_folder(tuple(self._config.toolbox.values())))
 
     def _effects(self, log: Log, policy: Policy) -> tuple[Effects, HardLimits]:
         """Return the effects of a new run, and the object that enforces its limits."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -30,7 +30,9 @@ from .approvals import NEVER_ASKED, REDACTED, approval_question, needs_approval
 from .cancel_scope import Cause, RoundScope
 from .context import Context
 from .decision import AssistantMessage, Image, Question, ToolCall
+from .decision.checks import CheckFacts
 from .decision.events import (
+    BlockReported,
     CompletionAccepted,
     CompletionRejected,
     PhaseReported,
@@ -73,6 +75,9 @@ RAN_EARLY = (
     "It had begun with the arguments as they stood when they were whole; then more of them came, which makes them "
     "invalid. It was stopped (it only reads), and what it found is dropped. Call it again."
 )
+if TYPE_CHECKING:
+    from .check_runner import CheckRunner
+
 FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown", "denied"})
 """Result statuses after which a completion is not accepted (`policy.reject_after_failure`)."""
 
@@ -217,6 +222,9 @@ class ToolCalls:
         ordinary = tool.kind == "ordinary"
         if ordinary and await self._waits(tool, call):
             return
+        if self._context.checks is not None and not tool.spec.reads:
+            await self._finish_running(progress.before)
+            await self._wait_for_check(self._context.checks)
         if ordinary and (tool.spec.reads or tool.spec.parallel):
             if tool.spec.reads != progress.reading:
                 await self._finish_running(progress.before)
@@ -230,6 +238,12 @@ class ToolCalls:
         done = await self._run_alone(tool, call, arguments, progress.before)
         progress.done = progress.done or done
         await self._scope.checkpoint()  # accepted: everything that follows is cancelled, including this loop
+
+    async def _wait_for_check(self, checks: CheckRunner) -> None:
+        """Wait for a running check of the work before a call that may change it; if it ends the run, run nothing."""
+        if await checks.before_write(self._context):
+            self._scope.cancel(Cause("check", checks.name))
+            await self._scope.checkpoint()
 
     async def run_approved(self, calls: Sequence[ToolCall], answers: Mapping[str, QuestionAnswered]) -> None:
         """Run the calls of an earlier response that waited for approval. answers: settle all approvals."""
@@ -303,7 +317,7 @@ class ToolCalls:
 
     def cancel_rest(self, message: AssistantMessage | None) -> None:
         """Give each call without a result a result that says why it did not run to its end. Runs nothing."""
-        after = False
+        after = self._scope.cause is not None and self._scope.cause.by == "check"
         for call in message.calls if message is not None else ():
             if after and call.id not in self._running:
                 self._results.answer(call, SKIPPED, "skipped")
@@ -360,7 +374,32 @@ class ToolCalls:
                 await self._ask(tool, call, arguments)
             case "completion":
                 return await self._completions.run(tool, call, arguments, before)
+            case "blocked":
+                return await self._report_block(call)
         return False
+
+    async def _report_block(self, call: ToolCall) -> bool:
+        """Accept the model's report that it cannot do the task, or hand it back once. Return whether it is accepted.
+
+        It is handed back if it is the first one and says nothing of what was tried, or the work has changed since the
+        latest check.
+        """
+        reason, tried = _block_of(call)
+        before = self._log.facts.check or CheckFacts()
+        checks = self._context.checks
+        if checks is not None and await checks.settle(self._context, "claim"):
+            self._results.answer(call, SKIPPED, "skipped")
+            return True
+        now = self._log.facts.check or before
+        accepted = before.reports > 0 or (bool(tried) and now.answers == before.answers)
+        self._log.append(BlockReported(call_id=call.id, reason=reason, tried=tried, accepted=accepted))
+        if accepted:
+            self._results.answer(call, NOTED, "ok")
+        else:
+            missing = "" if tried else "\nSay what you have tried, and what came of it."
+            say = f"Go on if there is anything left to try; otherwise report it again.\n{now.detail}{missing}"
+            self._results.answer(call, say, "rejected")
+        return accepted
 
     async def _run_ordinary(
         self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], results: CallResults
@@ -397,6 +436,12 @@ class ToolCalls:
     def _unknown_tool(self, name: str) -> str:
         offered = ", ".join(self._context.toolbox) or "none"
         return f"There is no tool {name!r}. The tools are: {offered}."
+
+
+def _block_of(call: ToolCall) -> tuple[str, tuple[str, ...]]:
+    """Return the reason in a report that the task cannot be done, and what was tried. The arguments are valid."""
+    said = msgspec.json.decode(call.arguments)
+    return str(said.get("reason", "")), tuple(map(str, said.get("tried", ())))
 
 
 class CompletionCalls:

@@ -173,13 +173,14 @@ class Player:
         if live is not None and output_type is not None:
             live = [*live, OutputTool(output_type)]
         execute: Execute = self._from_record if live is None else self._run_live
-        verdicts = RecordedEffects(recorded, self.clock.reach, decisions, live=live is not None)
+        verdicts = RecordedEffects(recorded, self.clock.reach, self._hang, decisions, live=live is not None)
         self.engine = Engine(
             self,
             tools=recorded_tools(recorded) if live is None else _live_tools_of(started.tools, live),
             presets=(),
             output=output,
             policy=_policy_of(started),
+            until=recorded_function(started, "until"),
             system=recorded_function(started, "system") or started.system,
             model_options=ModelOptions(
                 tool_choice="required" if started.tool_choice == "required" and started.tools else "auto"
@@ -401,15 +402,18 @@ def _cancelled_at(events: Sequence[ev.Event]) -> set[tuple[str, int]]:
 
 
 def _cut_off(events: Sequence[ev.Event]) -> set[str]:
-    """Return the calls that were cancelled because a completion in the same step was accepted."""
+    """Return the calls that were cancelled because in the same step a completion was accepted or a check was met."""
     cancelled: set[str] = set()
     cut: set[str] = set()
+    met = False
     for event in events:
         match event:
+            case ev.CheckEnded(said="met" | "impossible"):
+                met = True
             case ev.ToolCallResult(status="cancelled"):
                 cancelled.add(event.call_id)
             case ev.StepFinished():
-                cut |= cancelled if event.cut_by is not None else set()
+                cut |= cancelled if event.cut_by is not None or met else set()
                 cancelled = set()
             case _:
                 pass

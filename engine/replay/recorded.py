@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ..budget import BudgetShare
+from ..check_events import WAITING_PLACES, RecordedChecks
 from ..decision import AnyChunk, AssistantMessage, Event, Image, Outcome, Policy, ToolCall, ToolSpec, Usage
 from ..decision import events as ev
 from ..decision.confirmation import Reply
@@ -48,7 +49,7 @@ class RecordedTool(Tool):
     ) -> None:
         self.name, self.kind = spec.name, spec.kind
         self.spec = spec
-        self.timeout = self.check = self.inner = None
+        self.timeout = self.check = self.inner = self.folder = None
         self.approval = approval or spec.approval
         self._complaints = complaints
         self._not_final = not_final
@@ -196,14 +197,22 @@ class RecordedEffects(Live):
     Responses and results of tools come through the provider and the `execute` of the replay (`player.py`), so that
     they are processed, cut and settled as they were.
 
-    reach: called with the time of each effect that is used, in milliseconds since the run began. decisions: decisions
-    of the record. live: whether tools are really called.
+    reach: called with the time of each effect that is used, in milliseconds since the run began. hang: awaited where
+    the run waited for a check whose answer is not in the record. decisions: decisions of the record. live: whether
+    tools are really called.
     """
 
     def __init__(
-        self, recorded: RecordedRun, reach: Callable[[int], None], decisions: LoopDecisions, *, live: bool
+        self,
+        recorded: RecordedRun,
+        reach: Callable[[int], None],
+        hang: Callable[[], Awaitable[None]],
+        decisions: LoopDecisions,
+        *,
+        live: bool,
     ) -> None:
         self._reach = reach
+        self._hang = hang
         self._decisions = decisions
         self._log: Log | None = None
         events = without_stream_parts(recorded)
@@ -235,6 +244,7 @@ class RecordedEffects(Live):
         about = (event for event in events if isinstance(event, ev.SubagentStarted | ev.SubagentUsed))
         self._subagents: deque[Event] = deque(() if live else about)
         """Recorded events about sub-agents that are not logged yet; empty if live tools run their sub-agents again."""
+        self._checks = RecordedChecks(events)
         self._verdicts: dict[tuple[str, str, str], deque[ev.VerdictGiven]] = {}
         self._stand_ins: dict[str, dict[str, StandIn]] = {}
         for event in events:
@@ -258,6 +268,13 @@ class RecordedEffects(Live):
         match key.kind:
             case "room":
                 return self._refusal(key.step)
+            case "check_start" | "check":
+                event = self._checks.take(key)
+                if event is not None:
+                    self._reach(event.t)
+                elif key.kind == "check" and key.name in WAITING_PLACES and self._checks.running:
+                    await self._hang()
+                return event
             case "response":
                 assert self._log is not None
                 for failed in self._failed.get(key.step, ()):

@@ -12,12 +12,16 @@ reaper. Other systems have no subreapers, so a process that leaves the command's
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Sequence
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import anyio.to_thread
 
 from ..decision import WrongUse
 
@@ -46,6 +50,8 @@ ALLOWED = frozenset(
 """Environment variables that commands see, in addition to `LC_*` and proxies without credentials."""
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY"})
 _REAPER = str(Path(__file__).with_name("child_reaper.py"))
+LONGEST_OUTPUT = 200_000
+"""Most bytes of a command's output that are kept, from its end."""
 LEAVING_SECONDS = 5.0
 """Maximum seconds for the reaper to kill the remaining processes of a command."""
 
@@ -119,3 +125,21 @@ def start_child(
         yield running
     finally:
         running.kill()
+
+
+async def run_command(
+    command: str | Sequence[str], folder: str | None, env: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Return the exit code and output of a command; a string is passed to the shell.
+
+    Every process that it starts ends with it, also on cancellation. env: its environment; None for that of this
+    process. Raises FileNotFoundError if the program does not exist.
+    """
+    visible = dict(os.environ) if env is None else dict(env)
+    if not isinstance(command, str) and shutil.which(command[0]) is None:
+        raise FileNotFoundError(f"there is no command {command[0]!r}")
+    with tempfile.TemporaryFile() as output:
+        with start_child(command, folder=folder, output=output.fileno(), env=visible) as running:
+            code = await anyio.to_thread.run_sync(running.process.wait, abandon_on_cancel=True)
+        output.seek(max(0, output.seek(0, os.SEEK_END) - LONGEST_OUTPUT))
+        return code, output.read().decode("utf-8", "replace")

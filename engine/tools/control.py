@@ -128,5 +128,23 @@ async def think(thought: str) -> str:
     return thought
 
 
-CONTROL_TOOLS = (ask_user, attempt_completion, finish_task, task_done, think)
+@tool(
+    kind="blocked",
+    description=(
+        "Call this if the task cannot be done by you: something that you need is missing and no tool can get it, or "
+        "every way that you can think of has failed. Saying so honestly is better than reporting work that is not done."
+    ),
+)
+async def report_blocked(reason: str, tried: list[str]) -> str:
+    """Report that the task cannot be done.
+
+    Args:
+        reason: What is missing or prevents it, so that somebody else can remove it.
+        tried: What you tried, each with what came of it.
+
+    """
+    return reason
+
+
+CONTROL_TOOLS = (ask_user, attempt_completion, finish_task, report_blocked, task_done, think)
 """All tools of this module. A replay uses them to offer the tools that a record offered."""

@@ -115,6 +115,8 @@ class Tool:
         """Function that tells, after the process died during a call, whether the call took effect. May be None."""
         self.approval = approval
         """Whether a call needs the user's approval, or a function of its arguments that tells."""
+        self.folder: str | None = None
+        """For a tool of a workspace: the folder that it works in."""
         self.inner: Toolbox | None = None
         """For a tool that is a sub-agent: the sub-agent's tools."""
         self.timeout = timeout
@@ -142,7 +144,7 @@ class Tool:
             if parameters is None
             else SchemaArguments(function, self.name, parameters)
         )
-        self._reads = reads or kind in ("think", "question")
+        self._reads = reads or kind in ("think", "question", "blocked")
         self._polls = polls
         self._completes = completes
         self._parallel = parallel

@@ -65,6 +65,8 @@ def workspace_tools(
     ]
     if allow_run:
         offered.append(Tool(tools.run_command, timeout=MAX_SECONDS + 30))
+    for tool in offered:
+        tool.folder = root
     return offered
 
 

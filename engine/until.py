@@ -1,0 +1,140 @@
+"""`Until`: the check that says when the work of a run is done (`Engine(until=...)`).
+
+    Engine(model, tools=workspace_tools("."), until="pytest -q")
+    Engine(model, tools=tools, until=Until("pytest -q", "ruff check .", folder=repo, guard=["tests/**"]))
+
+The run ends as `until_met` at the step where all checks are met, in the middle of a response if need be. Until then no
+completion, final text or question ends it. `check_runner.py` runs the checks; `decision/checks.py` decides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from .checks import Check, CommandCheck
+from .decision import Policy, WrongUse
+from .option_groups import Hooks
+from .tools.control import report_blocked
+from .tools.tool import Tool
+
+CHECK_SECONDS = 600.0
+"""Default of `Until.timeout`."""
+RULE, GUARD = "until", "check_stalled"
+"""Names that the policy of a run with a check has at the head of its rules and guards."""
+
+
+class Until:
+    """When the work of a run is done: once all these checks are met, which are asked in order.
+
+    checks: commands, or functions of the run (`checks.py`).
+    folder: where commands run, whose files are the work; None for the folder of the workspace tools, or else this
+        process's folder. Without a command, and without a folder, each call that may write counts as a change.
+    guard: patterns of files, as in .gitignore, that the agent must not change. If it does, commands run in a copy of
+        the folder in which these files are as they were. Files that a command names are guarded, too.
+    score: a regular expression for the score in a command's output (`CommandCheck`).
+    timeout: seconds for all checks together; after that they count as not met.
+    share: share of the run's time that checks may take, above 0 and at most 1, once they have taken half a minute. What
+        that holds back is checked before a completion is answered and before the run ends.
+    copy: run commands in a copy of the folder, so that calls that write need not wait for a running check.
+    env: names of environment variables that commands see in addition to those that the model's commands see.
+    inside: a command that runs a shell command elsewhere, such as a container (`CommandCheck`).
+    from_failing: whether a run ends without a request if the checks are met at its start. If False, the work has to
+        change first.
+
+    Raises WrongUse for values that cannot work.
+    """
+
+    def __init__(
+        self,
+        *checks: str | Check,
+        folder: str | os.PathLike[str] | None = None,
+        guard: Sequence[str] = (),
+        score: str | None = None,
+        timeout: float = CHECK_SECONDS,
+        share: float = 0.25,
+        copy: bool = False,
+        env: Collection[str] = (),
+        inside: str = "",
+        from_failing: bool = True,
+    ) -> None:
+        if not checks:
+            raise WrongUse("Until needs a check: a command, as in Until('pytest -q'), or a function of the run")
+        self.folder = None if folder is None else os.path.realpath(folder)
+        if self.folder is not None and not os.path.isdir(self.folder):
+            raise WrongUse(f"until: folder {os.fspath(folder or '')!r} is not a folder: name the folder of the work")
+        self.checks = tuple(_check_of(check, env, score, inside) for check in checks)
+        if isinstance(guard, str):
+            raise WrongUse(f"until: guard takes several patterns: write guard=[{guard!r}]")
+        self.guard = tuple(guard)
+        self.timeout, self.share = timeout, share
+        self.copy, self.from_failing = copy, from_failing
+        if not timeout > 0:
+            raise WrongUse(f"until: timeout is {timeout!r}: use seconds above 0")
+        if not 0 < share <= 1:
+            raise WrongUse(f"until: share is {share!r}: use a number above 0 and at most 1")
+        for name, given in (("guard", guard), ("score", score), ("inside", inside), ("copy", copy)):
+            if given and not self.commands:
+                raise WrongUse(f"until: {name} is for commands, and there is none")
+
+    @property
+    def commands(self) -> tuple[CommandCheck, ...]:
+        """The checks that are commands."""
+        return tuple(check for check in self.checks if isinstance(check, CommandCheck))
+
+    @property
+    def name(self) -> str:
+        """The name of the check in records and messages: its commands, or the names of its functions."""
+        return " && ".join(map(name_of, self.checks))
+
+    def work_folder(self, tools: Sequence[Tool]) -> str | None:
+        """Return the folder whose files are the work; None if it has none that is known."""
+        if self.folder is not None:
+            return self.folder
+        folders = dict.fromkeys(tool.folder for tool in tools if tool.folder is not None)
+        if len(folders) > 1:
+            raise WrongUse(f"until: the tools work in {len(folders)} folders: say which with Until(..., folder=...)")
+        return next(iter(folders), os.getcwd() if self.commands else None)
+
+
+def _check_of(check: Any, env: Collection[str], score: str | None, inside: str) -> CommandCheck | Check:
+    if isinstance(check, str):
+        return CommandCheck(check, env=env, score=score, inside=inside)
+    if not callable(check):
+        raise WrongUse(f"until: a check is a command or a function, not {check!r}: write it as in 'pytest -q'")
+    return cast(Check, check)
+
+
+def name_of(check: CommandCheck | Check) -> str:
+    """Return the command of a check, or the name of its function."""
+    if isinstance(check, CommandCheck):
+        return check.command
+    return str(getattr(check, "__name__", type(check).__name__))
+
+
+def until_of(until: Until | str | Check | None) -> Until | None:
+    """Return the `Until` for a parameter `until`. Raises WrongUse."""
+    return until if until is None or isinstance(until, Until) else Until(until)
+
+
+def check_until(hooks: Hooks) -> None:
+    """Refuse hooks that would end a run although its check is not met. Raises WrongUse."""
+    if hooks.judge is not None:
+        raise WrongUse("until and a judge both say when the work is done: use one of them, or both in one function")
+
+
+def policy_for_until(policy: Policy) -> Policy:
+    """Return the policy of a run with a check: with the rule and the guard of the check, and with nobody to ask."""
+    rules = policy.rules if RULE in policy.rules else (RULE, *policy.rules)
+    guards = policy.guards if GUARD in policy.guards else (GUARD, *policy.guards)
+    question = "decide" if policy.question == "as_text" else policy.question
+    return replace(policy, rules=rules, guards=guards, question=question)
+
+
+def presets_for_until(tools: Sequence[Tool], presets: Sequence[Tool]) -> list[Tool]:
+    """Return the presets of a run with a check: these, and the tool that reports that the task cannot be done."""
+    offered = {tool.name for tool in (*tools, *presets)}
+    return [*presets] if report_blocked.name in offered else [*presets, report_blocked]
