@@ -14,8 +14,10 @@ first two, and None says that it cannot tell now. A command is met by exit code 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
@@ -98,6 +100,15 @@ class CommandCheck:
         self._score = _score_pattern(score)
         self._inside = inside
 
+    def verify(self, folder: str | None) -> None:
+        """Refuse a command that cannot be executed in this folder, as far as its first word tells. Raises WrongUse."""
+        if self._inside:
+            return
+        check_shell(self.command, "until:")
+        word = self.command.split()[0]
+        if re.fullmatch(r"[\w./+-]*/[\w./+-]*", word) and not os.access(os.path.join(folder or ".", word), os.X_OK):
+            raise WrongUse(f"until: {self.command!r}: {word!r} is missing in {folder or '.'}, or is not executable")
+
     async def execute(self, folder: str | None) -> tuple[int, str]:
         """Run the command in this folder and return its exit code and output."""
         line = f"{self._inside} sh -c {shlex.quote(self.command)}" if self._inside else self.command
@@ -121,6 +132,25 @@ class CommandCheck:
             first = "\n".join(failing_lines(said))[: MOST_DETAIL // 2]
             said = f"{first}\n...\n" * bool(first) + said[len(first) - MOST_DETAIL :]
         return f"`{self.command}` failed with exit code {code}:\n{said}"
+
+
+_COMMAND_NAME = re.compile(r"[\w.+-]+")
+
+
+def check_shell(command: str, what: str) -> None:
+    """Refuse a command that the shell cannot run: a syntax error, or an unknown command as its first word.
+
+    A path as the first word is not checked. what: where the command was given, for the message. Raises WrongUse.
+    """
+    read = subprocess.run(["/bin/sh", "-n", "-c", command], capture_output=True, text=True, check=False)
+    if read.returncode:
+        why = read.stderr.strip().rpartition(": ")[2]
+        raise WrongUse(f"{what} {command!r} is not a valid shell command: {why}")
+    word = command.split()[0]
+    if _COMMAND_NAME.fullmatch(word):
+        known = subprocess.run(["/bin/sh", "-c", 'command -v -- "$1"', "sh", word], capture_output=True, check=False)
+        if known.returncode:
+            raise WrongUse(f"{what} {command!r}: command not found: {word!r}")
 
 
 def _score_pattern(score: str | None) -> re.Pattern[str] | None:

@@ -131,6 +131,8 @@ class Engine(Generic[DepsT, OutputT]):
                 check_until(hooks)
                 policy, presets = policy_for_until(policy), presets_for_until(tools, presets)
         toolbox = toolbox_of(tools, presets, policy)
+        if checked is not None and runtime.replay is None:
+            checked.verify(tuple(toolbox.values()))
         self.config = RunConfig(
             provider=provider,
             policy=policy,

@@ -63,6 +63,7 @@ class RecordedRound:
         if self._steps:  # a refusal before the first step of a round is not reused: another budget may have room
             self._refusals = {e.step: e for e in events if isinstance(e, ev.BudgetRefused | ev.LimitReached)}
         self._checks = RecordedChecks(events)
+        self._round_started = any(isinstance(event, ev.RoundStarted) for event in events)
         self._settled_claims = _settled_claims(events)
         """Steps in which a completion or a report of the model was answered."""
         self._verdicts: dict[tuple[str, str, str], deque[Any]] = {}
@@ -146,6 +147,8 @@ class RecordedRound:
         if key.kind == "check":  # a check that was running when the process died is not running now
             return None if self._log.catching_up else _MISSING
         match key.name:
+            case "start":
+                return None if self._round_started else _MISSING
             case "step":
                 return None if key.step + 1 in self._steps or self._closing or self._has_system_prompt else _MISSING
             case "claim":

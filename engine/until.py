@@ -23,6 +23,8 @@ from .tools.tool import Tool
 
 CHECK_SECONDS = 600.0
 """Default of `Until.timeout`."""
+SHARE = 0.25
+"""Default of `Until.share`."""
 RULE, GUARD = "until", "check_stalled"
 """Names that the policy of a run with a check has at the head of its rules and guards."""
 
@@ -55,7 +57,7 @@ class Until:
         guard: Sequence[str] = (),
         score: str | None = None,
         timeout: float = CHECK_SECONDS,
-        share: float = 0.25,
+        share: float = SHARE,
         copy: bool = False,
         env: Collection[str] = (),
         inside: str = "",
@@ -98,6 +100,12 @@ class Until:
         if len(folders) > 1:
             raise WrongUse(f"until: the tools work in {len(folders)} folders: say which with Until(..., folder=...)")
         return next(iter(folders), os.getcwd() if self.commands else None)
+
+    def verify(self, tools: Sequence[Tool]) -> None:
+        """Refuse commands that cannot be executed in the folder of the work. Raises WrongUse."""
+        folder = self.work_folder(tools)
+        for command in self.commands:
+            command.verify(folder)
 
 
 def _check_of(check: Any, env: Collection[str], score: str | None, inside: str) -> CommandCheck | Check:

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from ..answers import Answer
 from ..base.sanitize import one_line
 from ..decision import Facts, Policy, Question, WrongUse, fold
@@ -45,6 +47,8 @@ from .factory import (
     with_retries,
 )
 from .options import build_redaction, parse_finish_words, sampling_settings
+from .question_prompt import is_interactive
+from .until import build_until
 
 
 def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None) -> Engine:
@@ -54,7 +58,9 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
     if resumed is not None:
         resumed.check(args)
     own = [*load_tools(args.tools), *build_workspace_tools(args.workspace, args.allow_run, args.env)]
-    presets, output = preset_tools(own, not args.no_presets), load_object("--output-type", args.output_type)
+    until = build_until(args, args.workspace)
+    presets = preset_tools(own, not args.no_presets, asks=until is None or asks_user(args))
+    output = load_object("--output-type", args.output_type)
     tools = own
     if resumed is not None:
         policy = resumed.policy(policy)
@@ -75,7 +81,8 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
         output=output,
         deps=load_object("--deps", args.deps),
         record_options=RecordOptions(redact=build_redaction(args), strict_resume=getattr(args, "strict_resume", False)),
-        policy=policy,
+        policy=_with_questions(policy, args) if until is not None and resumed is None else policy,
+        until=until,
         system=started.system if started else None,
         hooks=Hooks(
             gates=build_gates(args.gate, args.workspace, args.env),
@@ -87,6 +94,18 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
             finish_words=(started.finish_words if started else {}) | parse_finish_words(args),
         ),
     )
+
+
+def asks_user(args: argparse.Namespace) -> bool:
+    """Return whether a person at this terminal is asked when a run pauses. Never for a server or a worker."""
+    if not hasattr(args, "no_input"):
+        return False
+    return not (args.no_input or args.quiet or args.json) and is_interactive()
+
+
+def _with_questions(policy: Policy, args: argparse.Namespace) -> Policy:
+    """Return the policy of a run with a check; if a person is there, a question in a text is asked."""
+    return replace(policy, question="ask") if policy.question == "as_text" and asks_user(args) else policy
 
 
 def chosen_policy(args: argparse.Namespace, started: RunStarted | None = None) -> Policy:
@@ -151,7 +170,7 @@ class ResumedSession:
             )
         if "redaction" in functions and build_redaction(args) is None:
             raise WrongUse(f"{path} was redacted when it was written: give --redact again, with its words and patterns")
-        for role, option in (("gate", "gate"), ("evaluator", "evaluate")):
+        for role, option in (("gate", "gate"), ("evaluator", "evaluate"), ("until", "until")):
             is_given = getattr(args, option) or (role == "evaluator" and args.evaluate_plain)
             if self.continues and role in functions and not is_given:
                 names = ", ".join(one_line(name.partition(":")[2], 200) for name in functions[role])
@@ -322,6 +341,10 @@ def options_to_repeat(args: argparse.Namespace) -> str:
         "tools",
         "workspace",
         "gate",
+        "until",
+        "guard",
+        "until_score",
+        "until_in",
         "env",
         "evaluate",
         "evaluate_plain",
@@ -329,9 +352,10 @@ def options_to_repeat(args: argparse.Namespace) -> str:
     ):
         value = getattr(args, name)
         for one in value if isinstance(value, list) else [value]:
-            if one is not None:
+            if one not in (None, ""):
                 written += [f"--{name.replace('_', '-')}", mask_url(one) if name == "api_base" else one]
     written += ["--allow-run"] if args.allow_run else []
+    written += ["--until-copy"] if args.until_copy else []
     written += ["--redact"] if args.redact else []
     written += ["--redact-phones"] if args.redact_phones else []
     written += [part for word in args.redact_words for part in ("--redact-word", word)]

@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from ..base.version import __version__
+from ..checks import check_shell
 from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
 from ..decision.errors import MissingExtra, did_you_mean, error_text, missing_extra, similar
 from ..decision.events import RunStarted
@@ -223,28 +223,9 @@ def build_gates(commands: Iterable[str], folder: str | None, env: Sequence[str])
     for command in commands:
         if not command.strip():
             raise WrongUse("--gate is empty: give a command, as in --gate 'pytest -q'")
-        _check_shell(command)
+        check_shell(command, "--gate")
         gates.append(CommandGate(command, folder, env=env))
     return gates
-
-
-_COMMAND_NAME = re.compile(r"[\w.+-]+")
-
-
-def _check_shell(command: str, option: str = "--gate") -> None:
-    """Refuse a command that the shell cannot run: a syntax error, or an unknown command.
-
-    A path as the first word is not checked: the model may still write that file.
-    """
-    read = subprocess.run(["/bin/sh", "-n", "-c", command], capture_output=True, text=True, check=False)
-    if read.returncode:
-        why = read.stderr.strip().rpartition(": ")[2]
-        raise WrongUse(f"{option} {command!r} is not a valid shell command: {why}")
-    word = command.split()[0]
-    if _COMMAND_NAME.fullmatch(word):
-        known = subprocess.run(["/bin/sh", "-c", 'command -v -- "$1"', "sh", word], capture_output=True, check=False)
-        if known.returncode:
-            raise WrongUse(f"{option} {command!r}: command not found: {word!r}")
 
 
 def build_evaluator(
@@ -258,7 +239,7 @@ def build_evaluator(
             raise WrongUse("--evaluate and --evaluate-plain cannot be combined: give one of them")
         if not plain.strip():
             raise WrongUse("--evaluate-plain is empty: give a command, as in --evaluate-plain 'grep -q 8080 a.ini'")
-        _check_shell(plain, "--evaluate-plain")
+        check_shell(plain, "--evaluate-plain")
         return CommandEvaluator(plain, workspace=workspace, reference=reference, plain=True)
     if command is None:
         if reference is not None:
@@ -275,12 +256,15 @@ def build_evaluator(
     return CommandEvaluator(command, workspace=workspace, reference=reference)
 
 
-def preset_tools(tools: Iterable[Tool], wanted: bool) -> list[Tool]:
-    """Return the preset tools to offer; a user's tool replaces the preset of the same name."""
+def preset_tools(tools: Iterable[Tool], wanted: bool, *, asks: bool = True) -> list[Tool]:
+    """Return the preset tools to offer; a user's tool replaces the preset of the same name.
+
+    asks: whether to offer the tool that asks the user.
+    """
     if not wanted:
         return []
     taken = {tool.name for tool in tools}
-    return [preset for preset in (finish_task, ask_user) if preset.name not in taken]
+    return [preset for preset in (finish_task, ask_user) if preset.name not in taken and (asks or preset != ask_user)]
 
 
 def build_workspace_tools(folder: str | None, allow_run: bool, env: Sequence[str] = ()) -> list[Tool]:

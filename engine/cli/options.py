@@ -14,6 +14,7 @@ from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.redaction import DEFAULT_KINDS, KINDS, Redaction
 from ..store.base import LEASE
 from .factory import RETRIES, WIRES
+from .until import add_until
 
 SERVED_PROVIDER_WAIT = 300.0
 """Default of `--wait-for-provider` for a server or a worker, in seconds. Other commands do not wait unless asked to."""
@@ -29,6 +30,7 @@ def add_agent(parser: argparse.ArgumentParser, *, serves: bool = False) -> None:
     add_functions(tools)
     add_presets(tools)
     add_stopping(parser.add_argument_group("when to stop"))
+    add_until(parser)
 
 
 def add_model(model: argparse._ArgumentGroup, *, serves: bool = False) -> None:

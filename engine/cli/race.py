@@ -51,6 +51,7 @@ from .options import (
     parse_finish_words,
     sampling_settings,
 )
+from .until import add_until, build_until
 from .views.race import RaceView
 from .views.select import choose_race_view
 
@@ -128,6 +129,7 @@ def add_to(commands: Any) -> None:
     add_presets(tools)
     ending = parser.add_argument_group("when to stop")
     add_stopping(ending)
+    add_until(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--record", metavar="FOLDER", help="write the record of each run to this folder")
     add_output(output, "print the result as one JSON object", "show only the answer")
@@ -283,6 +285,7 @@ def build_racers(
             tools=tools,
             presets=preset_tools(tools, not args.no_presets),
             policy=policy,
+            until=build_until(args, folder),
             hooks=Hooks(
                 gates=build_gates(args.gate, folder, args.env),
                 evaluate=build_evaluator(args.evaluate, folder, args.reference_workspace, args.evaluate_plain),

@@ -23,12 +23,12 @@ from ..session import Session
 from ..tools.tool import Toolbox
 from ..user_message import Prompt, image_at, user_message
 from ..validation import preview
-from .agent import Start, build_engine, options_to_repeat, read_forked, read_resumed
+from .agent import Start, asks_user, build_engine, options_to_repeat, read_forked, read_resumed
 from .commands import add_command
 from .exit_codes import EXIT_CODES, exit_code
 from .factory import check_record, read_prompt
 from .options import add_agent, add_output, add_redaction
-from .question_prompt import ask_questions, ask_text, is_interactive, parse_approvals, parse_extension
+from .question_prompt import ask_questions, ask_text, parse_approvals, parse_extension
 from .views.run_view import RunView
 from .views.select import choose_view, print_lines
 from .views.text import Asking, Recorded, Savings, left_open, savings_of
@@ -223,7 +223,7 @@ def _resumed(args: argparse.Namespace, std_streams: StdStreams) -> _Work | None:
     prompt = None if args.prompt is None else _prompt(args)
     answers = parse_approvals(args.approve, args.deny, [one.call_id for one in resumed.questions if one.tool])
     answers |= parse_extension(args.extend, resumed.questions)
-    if resumed.questions and prompt is None and not (args.answer or answers) and _asks(args):
+    if resumed.questions and prompt is None and not (args.answer or answers) and asks_user(args):
         asked = _ask(resumed.questions, engine.config.toolbox, args, std_streams, seen=False)
         if not isinstance(asked, dict):
             return None
@@ -244,7 +244,7 @@ def _forked(args: argparse.Namespace) -> _Work:
 
 async def _run(work: _Work, args: argparse.Namespace, std_streams: StdStreams) -> int:
     """Run; while the run pauses, ask at the terminal and go on with what is answered there."""
-    asking = Asking() if _asks(args) else None
+    asking = Asking() if asks_user(args) else None
     outcome, shown = await _run_shown(work.starts, work.seen, args, std_streams, asking)
     while asking is not None and outcome.status == "awaiting_input":
         start = _answered(work, outcome, args, std_streams)  # nothing else runs meanwhile
@@ -256,11 +256,6 @@ async def _run(work: _Work, args: argparse.Namespace, std_streams: StdStreams) -
     elif outcome.answer and not shown:
         std_streams.write_answer(outcome.answer.rstrip("\n") + "\n")
     return exit_code(outcome)
-
-
-def _asks(args: argparse.Namespace) -> bool:
-    """Return whether a person is asked when the run pauses."""
-    return not (args.no_input or args.quiet or args.json) and is_interactive()
 
 
 def _answered(work: _Work, outcome: Outcome, args: argparse.Namespace, std_streams: StdStreams) -> Start | None:

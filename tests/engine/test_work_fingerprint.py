@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from endstop import file_states, git_files
 from endstop.work_fingerprint import CACHE_TAG, WorkFingerprint
+from hypothesis import given
+from hypothesis import strategies as st
 
 TAG = "Signature: 8a477f597d28d172789f06886806bc55\n"
 

@@ -17,6 +17,7 @@ from ...base.sanitize import one_line, sanitize
 from ...decision import AssistantMessage, Event, Facts, Policy, fold
 from ...decision import events as ev
 from ...decision.call_judgement import CallJudge
+from ...decision.checks import CUT_FOR_CHECK, CheckFacts
 from ...decision.decide import complete_outcome
 from ...decision.limit_usage import limit_statuses
 from ...decision.messages import ToolKind
@@ -34,6 +35,7 @@ from .text import (
     failure_words,
     last_lines,
     short_name,
+    sparkline,
     usage_parts,
 )
 
@@ -73,6 +75,8 @@ class EventNarrator:
         self._planning: set[str] = set()
         self._round: Round | None = None
         self._rounds = 0
+        self._scores: list[float] = []
+        """The scores of the check so far."""
         self._cuts: dict[str, str] = {}
         """The words about a cut, to be shown after its completion call; by call id."""
         self._failure: ev.AttemptFailed | None = None
@@ -178,6 +182,8 @@ class EventNarrator:
         if not self._streamed:
             self._whole_response(event.message)
         self._view.end_writing()
+        if event.cut_for == CUT_FOR_CHECK:
+            self._note("✂ cut: the check is met", "nothing after it was read", "good")
         if event.cut_at is not None:
             name = next((call.name for call in event.message.calls if call.id == event.cut_at), "the completion")
             self._cuts[event.cut_at] = cut_words(one_line(name, 60), event)
@@ -196,6 +202,7 @@ class EventNarrator:
         self._show_round()
         if event.outcome.stop_reason != "provider_error":
             self._show_failure()
+        self._show_scores()
         outcome = complete_outcome(event.outcome, self.facts)
         ending = ending_of(outcome, self._failure, self._cause, self._recorded)
         if self._asking is not None and outcome.status == "awaiting_input":
@@ -357,6 +364,32 @@ class EventNarrator:
 
     # ---- everything else
 
+    def _check_ended(self, event: ev.CheckEnded) -> None:
+        check = self.facts.check or CheckFacts()
+        if event.said == "unknown":
+            self._note("○ check: no answer", event.detail, "quiet")
+            return
+        if check.score is not None:
+            self._scores.append(check.score)
+        head = f"check {check.answers}"
+        if event.said == "met":
+            only = f", but only with changed {', '.join(event.guard_changed)}" if event.guard_changed else ""
+            self._note(f"✔ {head}: `{check.name}` passes{only}", "", "warning" if only else "good")
+            return
+        change = self._scores[-1] - self._scores[-2] if check.score is not None and len(self._scores) > 1 else 0
+        score = f"{check.shown_score} pass" if check.score is not None else "fails"
+        put_back = f", with the original {', '.join(event.guard_changed)}" if event.guard_changed else ""
+        self._note(f"◔ {head}: {score}{f', {change:+g}' if change else ''}{put_back}", "", "quiet")
+
+    def _block_reported(self, event: ev.BlockReported) -> None:
+        self._note("⚑ reported as impossible" + ("" if event.accepted else ", handed back"), event.reason, "warning")
+
+    def _show_scores(self) -> None:
+        """Show how the score of the check went, as a curve."""
+        if len(self._scores) > 1:
+            shown = (self.facts.check or CheckFacts()).shown_score
+            self._view.note(f"score of the check: {sparkline(self._scores)}  {self._scores[0]:g} → {shown}", "quiet")
+
     def _verdict(self, event: ev.VerdictGiven) -> None:
         name = f"{event.role.replace('_', ' ')} {short_name(event.name)}"
         match event.role, event.said:
@@ -441,6 +474,8 @@ _HANDLERS: dict[type, Callable[[EventNarrator, Any], None]] = {
     ev.PhaseReported: EventNarrator._phase,
     ev.QuestionAsked: EventNarrator._question_asked,
     ev.QuestionAnswered: EventNarrator._question_answered,
+    ev.CheckEnded: EventNarrator._check_ended,
+    ev.BlockReported: EventNarrator._block_reported,
     ev.VerdictGiven: EventNarrator._verdict,
     ev.ContextCompacted: EventNarrator._compacted,
     ev.LimitExtended: EventNarrator._limit_extended,
@@ -449,7 +484,7 @@ _HANDLERS: dict[type, Callable[[EventNarrator, Any], None]] = {
 }
 
 NOT_NARRATED = frozenset(
-    {ev.RoundStarted, ev.StepFinished}  # internals of the loop
+    {ev.RoundStarted, ev.StepFinished, ev.CheckStarted}  # internals of the loop
     | {ev.ToolCallEnd, ev.FinishReported, ev.UsageReported}  # shown with the result
     | {ev.CompletionAccepted, ev.BudgetRefused, ev.LimitReached, ev.SubagentUsed}  # shown at the end of the run
 )

@@ -50,6 +50,11 @@ _LIMITS = {
         "Stopped: completion not accepted",
         "Say in the prompt what must be true when the task is done.",
     ),
+    "until_stalled": (
+        "Stopped: no change brings the check further",
+        "Read what the check says; allow more with patience.checks in the policy.",
+    ),
+    "blocked": ("Blocked", "Remove what is named as the obstacle, and run again."),
     "no_answer": ("Stopped without an answer", "Run again, or use another model."),
     "invalid_calls": ("Stopped: nothing but invalid calls", "Use another model, or describe the tools better."),
 }
@@ -206,6 +211,8 @@ def _title(outcome: Outcome) -> str:
     """
     if outcome.stop_reason in ("text_final", "handled"):
         return "Answered, but wrong" if outcome.work == "wrong" else "Answered"
+    if outcome.stop_reason == "until_met" and outcome.work == "said":
+        return "Judged as done" if outcome.judged_by else "Passes its check, but only with changed files"
     if outcome.work == "checked":
         return "Task complete"
     return "Reported as done, but wrong" if outcome.work == "wrong" else "Reported as done"
@@ -218,6 +225,9 @@ def _known(outcome: Outcome) -> str:
         accepted_by=outcome.accepted_by,
         failed_calls=outcome.failed_calls,
         evaluated_by=str(outcome.evaluation.get("name") or "") if outcome.evaluation is not None else None,
+        checked_by=outcome.checked_by,
+        judged_by=outcome.judged_by,
+        guard_changed=outcome.guard_changed,
     )
 
 
@@ -235,22 +245,30 @@ def work_words(
     accepted_by: Sequence[str] = (),
     failed_calls: Sequence[str] = (),
     evaluated_by: str | None = None,
+    checked_by: str = "",
+    judged_by: str = "",
+    guard_changed: Sequence[str] = (),
 ) -> str:
     """Say whether the work is done and who says so; empty if nobody reported it as done.
 
     evaluated_by: the evaluator's name; None without an evaluation. The others are fields of `Outcome`.
     """
     no_verdict = _NO_VERDICT if evaluated_by is not None else ""
+    by = f"`{one_line(checked_by, 100)}`" if checked_by else short_name(evaluated_by or "") or "an evaluation"
     match work:
+        case "said" if guard_changed:
+            return f"not checked: the check fails with the original {_listed(guard_changed)}"
+        case "said" if judged_by:
+            return f"judged by {one_line(judged_by, 60)}, not checked"
         case None:
             return no_verdict
         case "said":
             failed = failed_before(failed_calls) if failed_calls else ""
             return "; ".join(_some(f"{_said_by(stop_reason, accepted_by)}, not checked", no_verdict, failed))
         case "checked":
-            return f"checked by {short_name(evaluated_by or '') or 'an evaluation'}: passed"
+            return f"checked by {by}: passed"
         case "wrong":
-            return f"wrong: checked by {short_name(evaluated_by or '') or 'an evaluation'}, failed"
+            return f"wrong: checked by {by}, failed"
 
 
 def _said_by(stop_reason: str, accepted_by: Sequence[str]) -> str:
@@ -265,11 +283,14 @@ def _said_by(stop_reason: str, accepted_by: Sequence[str]) -> str:
             return f"reported by the agent, accepted by {names}" if names else "reported by the agent"
 
 
-def failed_before(names: Sequence[str], most: int = 4) -> str:
-    """Say why a report of completion is in doubt: these calls failed before it."""
+def _listed(names: Sequence[str], most: int = 4) -> str:
     shown = ", ".join(one_line(name, 40) for name in names[:most])
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{shown}{more} failed earlier, and no later call made up for it"
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def failed_before(names: Sequence[str]) -> str:
+    """Say why a report of completion is in doubt: these calls failed before it."""
+    return f"{_listed(names)} failed earlier, and no later call made up for it"
 
 
 def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool) -> tuple[str, ...]:
@@ -330,6 +351,15 @@ def saved_words(output_tokens: int, calls: Sequence[str]) -> str:
         names = [f"{one_line(name, 40)} x{n}" if n > 1 else one_line(name, 40) for name, n in Counter(calls).items()]
         parts.append(f"{counted(len(calls), 'tool call')} ({', '.join(names)})")
     return " and ".join(parts)
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Return a curve of one character for each value, from the smallest to the largest."""
+    low, high = min(values), max(values)
+    return "".join(_LEVELS[round((value - low) / (high - low or 1) * (len(_LEVELS) - 1))] for value in values)
+
+
+_LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def short_name(name: str) -> str:
