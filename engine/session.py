@@ -478,7 +478,7 @@ class Session(Generic[DepsT, OutputT]):
             replays=runtime.replay is not None,
             taken_ids=state.taken_ids,
             memo=self._memo,
-            checks=self._checks(),
+            checks=self._checks(run.id),
             output=config.output,
             system_prompt=config.system_function,
             deps=deps,
@@ -495,15 +495,17 @@ class Session(Generic[DepsT, OutputT]):
             redacted_calls=state.redacted_calls if runtime.replay is None else (),
         )
 
-    def _checks(self) -> CheckRunner | None:
+    def _checks(self, run_id: str) -> CheckRunner | None:
         """Return what runs the check of a run; None without a check."""
         until = self._config.until
         if until is None:
             return None
         from .check_runner import CheckRunner
+        from .work_check import WorkCheck
 
-        replays = self._config.runtime.replay is not None
-        return CheckRunner(until, None if replays else until.work_folder(tuple(self._config.toolbox.values())))
+        runtime = self._config.runtime
+        folder = until.work_folder(tuple(self._config.toolbox.values())) if runtime.replay is None else None
+        return CheckRunner(WorkCheck(until, folder, runtime.clock, run_id))
 
     def _effects(self, log: Log, policy: Policy) -> tuple[Effects, HardLimits]:
         """Return the effects of a new run, and the object that enforces its limits."""

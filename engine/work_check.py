@@ -1,0 +1,195 @@
+"""`WorkCheck`: asks the checks of an `Until` about the work in its folder, with the guarded files as they were.
+
+It knows nothing of a loop. `check_runner.py` runs it beside a run of the engine, `proxy/agent_check.py` beside an agent
+behind the proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .checks import NOT_EXECUTED, CheckAnswer, CommandCheck, Impossible, Met, NotMet, failure_mark
+from .decision import WrongUse
+from .decision.checks import CheckSaid
+from .guarded_files import GuardedFiles, copy_of, named_files, watched_patterns
+from .hooks import Progress
+from .providers._logging import log_warning
+from .providers.clock import Clock
+from .tools.user_functions import call_user_function, describe_error, run_in_own_task
+from .until import Until, name_of
+from .work_fingerprint import WorkFingerprint
+
+
+class WorkAnswer(Struct, frozen=True, kw_only=True):
+    """What the checks say of the work, as `CheckEnded` records it."""
+
+    said: CheckSaid
+    detail: str = ""
+    score: float | None = None
+    of: float | None = None
+    failure: int = 0
+    guard_changed: tuple[str, ...] = ()
+    timed_out: bool = False
+    duration_ms: int = 0
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it ends a run: the work is done, or cannot be."""
+        return self.said in ("met", "impossible")
+
+
+class WorkCheck:
+    """The checks of one run.
+
+    folder: its files are the work; None if the work is not in files. clock: for the timeout. run_id: for the log.
+    """
+
+    def __init__(self, until: Until, folder: str | None, clock: Clock, run_id: str = "") -> None:
+        self.until = until
+        self._folder = folder
+        self._clock = clock
+        self._run_id = run_id
+        self._fingerprint = None if folder is None else WorkFingerprint(folder)
+        self._timeouts = 0
+        """Checks in a row that did not end in time."""
+        self._asked = False
+        self._guarded: GuardedFiles | None = None
+        """Files that the agent must not change."""
+        self._watched: GuardedFiles | None = None
+        """These, and files that it may change, but that then do not count."""
+
+    @property
+    def sees_files(self) -> bool:
+        """Whether the work is in files, so that it has a fingerprint."""
+        return self._fingerprint is not None
+
+    async def fingerprint(self) -> str:
+        """Return the fingerprint of the work as it is now."""
+        assert self._fingerprint is not None
+        return await anyio.to_thread.run_sync(self._fingerprint.take)
+
+    async def remember_guarded_files(self) -> None:
+        """Keep the files that the check stands on as they are now, before an agent can change them."""
+        folder, until = self._folder, self.until
+        if folder is None or not until.commands or self._watched is not None:
+            return
+        named = [name for one in until.commands for name in named_files(one.command, folder)]
+        watched = [pattern for one in until.commands for pattern in watched_patterns(one.command)]
+        self._guarded, self._watched = await anyio.to_thread.run_sync(_remember, folder, until.guard, named, watched)
+
+    def close(self) -> None:
+        """Remove the kept files. Blocks."""
+        for guarded in (self._guarded, self._watched):
+            if guarded is not None:
+                guarded.close()
+
+    async def ask(self, progress: Callable[[], Progress]) -> WorkAnswer:
+        """Ask the checks, for at most `Until.timeout`. progress: returns the run as a function sees it.
+
+        Raises WrongUse if the first time a command cannot be executed.
+        """
+        began, first = self._clock.now(), not self._asked
+        answer = WorkAnswer(said="unknown", detail="it was stopped")
+        with self._clock.deadline(self.until.timeout) as deadline:
+            answer = await self._ask_where_it_counts(progress, first)
+        if deadline.cancel_called:
+            detail = f"`{self.until.name}` did not end within {self.until.timeout:g} seconds"
+            answer = WorkAnswer(said="not_met", detail=detail, timed_out=True)
+        self._timeouts = self._timeouts + 1 if answer.timed_out else 0
+        if self._timeouts == 2:
+            log_warning(f"until: {answer.detail}, twice in a row; it counts as not met", run_id=self._run_id)
+        self._asked = True
+        return replace(answer, duration_ms=round((self._clock.now() - began) * 1000))
+
+    async def _ask_where_it_counts(self, progress: Callable[[], Progress], first: bool) -> WorkAnswer:
+        """Ask the checks where the agent works, or in a copy with the guarded files as they were."""
+        guarded = await _changed(self._guarded)
+        if self._guarded is not None and guarded:
+            answer = await self._ask_in_copy(self._guarded.pristine_copy(), progress, first)
+        elif self.until.copy and self._folder is not None:
+            answer = await self._ask_in_copy(copy_of(self._folder), progress, first)
+        else:
+            answer = await self._ask_all(self._folder, progress, first)
+        if guarded and answer.said == "not_met":
+            names = ", ".join(guarded)
+            detail = f"Files that are not to be changed were put back for the check: {names}.\n{answer.detail}"
+            return replace(answer, detail=detail, guard_changed=guarded)
+        watched = await _changed(self._watched) if answer.said == "met" else ()
+        if self._watched is None or not watched:
+            return answer
+        before = await self._ask_in_copy(self._watched.pristine_copy(), progress, first)
+        return answer if before.said == "met" else replace(answer, guard_changed=watched)
+
+    async def _ask_in_copy(
+        self, copy: AbstractContextManager[Path], progress: Callable[[], Progress], first: bool
+    ) -> WorkAnswer:
+        """Ask the checks in a copy of the folder, which is made and removed in a thread."""
+        with anyio.CancelScope(shield=True):  # what it has made must be removed again
+            folder = await anyio.to_thread.run_sync(copy.__enter__)
+        try:
+            return await self._ask_all(str(folder), progress, first)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(copy.__exit__, None, None, None)
+
+    async def _ask_all(self, folder: str | None, progress: Callable[[], Progress], first: bool) -> WorkAnswer:
+        """Ask the checks in order, up to the first that is not met."""
+        for check in self.until.checks:
+            try:
+                if isinstance(check, CommandCheck):
+                    answer = _answer_of(check, await _execute(check, folder, first))
+                else:
+                    work = call_user_function(check, progress())
+                    said = await run_in_own_task(work, name_of(check), run_id=self._run_id, role="check")
+                    answer = _answer_of(check, said)
+            except WrongUse:
+                raise
+            except Exception as error:
+                answer = WorkAnswer(said="unknown", detail=describe_error(error))
+            if answer.said != "met":
+                return answer
+        return WorkAnswer(said="met")
+
+
+async def _execute(check: CommandCheck, folder: str | None, first: bool) -> CheckAnswer:
+    code, output = await check.execute(folder)
+    if first and code in NOT_EXECUTED:
+        raise WrongUse(f"until: {check.describe(code, output)}\nGive a command that can be executed there")
+    return check.read(code, output)
+
+
+def _answer_of(check: Any, said: Any) -> WorkAnswer:
+    match said:
+        case Met() | True:
+            return WorkAnswer(said="met")
+        case NotMet(reason, score, of):
+            failure = 0 if score is not None else failure_mark(said)
+            return WorkAnswer(said="not_met", detail=reason, score=score, of=of, failure=failure)
+        case False:
+            return WorkAnswer(said="not_met", detail=f"`{name_of(check)}` is not met")
+        case Impossible(reason):
+            return WorkAnswer(said="impossible", detail=reason)
+        case None:
+            return WorkAnswer(said="unknown", detail=f"`{name_of(check)}` cannot tell now")
+        case _:
+            what = f"a check answers Met, NotMet, Impossible, a bool or None, not {type(said).__name__}"
+            return WorkAnswer(said="unknown", detail=what)
+
+
+def _remember(
+    folder: str, guard: tuple[str, ...], named: list[str], watched: list[str]
+) -> tuple[GuardedFiles | None, GuardedFiles | None]:
+    guarded = GuardedFiles(folder, guard, named) if guard or named else None
+    return guarded, GuardedFiles(folder, guard, [*named, *watched]) if guard or named or watched else None
+
+
+async def _changed(files: GuardedFiles | None) -> tuple[str, ...]:
+    return () if files is None else await anyio.to_thread.run_sync(files.changed)
