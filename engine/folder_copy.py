@@ -69,6 +69,7 @@ class FolderCopy:
     def __init__(self, folder: str | os.PathLike[str], place: str, whole: Collection[str] = ()) -> None:
         self._names = {os.path.realpath(folder), os.path.abspath(folder)}
         self._folder = os.path.realpath(folder)
+        self._place = os.path.realpath(place)
         self.path = Path(place, os.path.basename(self._folder) or "copy")
         """The path of the copy."""
         self.linked: set[str] = set()
@@ -94,7 +95,7 @@ class FolderCopy:
             os.chmod(target, stat.S_IMODE(mode) & 0o777 | stat.S_IRWXU)
             for entry in entries:
                 path = f"{inner}/{entry.name}" if inner else entry.name
-                if entry.name in _NOT_COPIED:
+                if entry.name in _NOT_COPIED or entry.path == self._place:
                     continue
                 if entry.is_symlink():
                     self._copy_link(entry.path, path)

@@ -4,7 +4,8 @@ The originals are kept in a file without a name, so that no command of the agent
 content, its executable bit, its kind, and a link's target. Links are not followed: a folder that has been replaced by a
 link has lost its files, and a link to a folder counts as a file wherever a guarded file could be in that folder.
 
-    with GuardedFiles("project", ["tests/**"], watched=watched_patterns("pytest -q")) as guarded:
+    named, watched = named_files(command, "project"), watched_patterns(command)
+    with GuardedFiles("project", ["tests/**"], named=named, watched=watched) as guarded:
         ...
         if guarded.changed():
             with guarded.pristine_copy() as folder:
@@ -22,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..decision import WrongUse
+from .decision import WrongUse
 from .file_states import UNREADABLE, FileStates
 from .folder_copy import DEPENDENCIES, FolderCopy, temporary_place
 from .path_patterns import PathPattern
@@ -46,19 +47,28 @@ class _Original(NamedTuple):
 class GuardedFiles:
     """The files of a folder that fit patterns (see `path_patterns.py`), as they were when this was constructed.
 
-    patterns: each must fit at least one file. watched: more patterns, which may fit none. Blocks, as all its methods
-    do. Raises WrongUse for a pattern that is wrong or fits nothing, for a file that cannot be read, and if the files
-    have more than `MAX_BYTES`.
+    patterns: what the user wants guarded; each must fit at least one file. named: what is guarded unasked, as from
+    `named_files`. watched: what is only watched (see `guards`), as from `watched_patterns`. The latter two may fit
+    nothing. Blocks, as all its methods do. Raises WrongUse for a pattern that is wrong or fits nothing, for a guarded
+    file that cannot be read, and if the files have more than `MAX_BYTES`.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], patterns: Iterable[str], *, watched: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        patterns: Iterable[str],
+        *,
+        named: Iterable[str] = (),
+        watched: Iterable[str] = (),
+    ) -> None:
         self._folder = os.path.realpath(folder)
-        self._patterns = [PathPattern(text) for text in patterns]
+        asked_for = [PathPattern(text) for text in patterns]
+        self._patterns = asked_for + [PathPattern(text) for text in named]
         self._watched = [PathPattern(text) for text in watched]
         self._environments: frozenset[str] = _virtual_environments(self._folder)
         self._reader = FileStates(whole=True)
         paths = list(self._paths(self._folder))
-        for pattern in self._patterns:
+        for pattern in asked_for:
             if not any(pattern.fits(path) for path in paths):
                 raise WrongUse(_fits_nothing(pattern.text, self._folder))
         self._check_size(paths)
@@ -86,9 +96,10 @@ class GuardedFiles:
         return tuple(sorted(self._states))
 
     def guards(self, path: str) -> bool:
-        """Return whether one of `patterns` fits a path, or leads into it, and not just one of `watched`."""
-        names = path.split("/")
-        return any(pattern.fits(path) or pattern.begins_with(names) for pattern in self._patterns)
+        """Return whether a path that `changed` has returned is guarded, and not just watched."""
+        if os.path.islink(os.path.join(self._folder, path)):
+            return any(pattern.fits(path) or pattern.leads_into(path.split("/")) for pattern in self._patterns)
+        return any(pattern.fits(path) for pattern in self._patterns)
 
     def changed(self) -> tuple[str, ...]:
         """Return the relative paths, sorted, of files that have been changed, replaced or deleted, or that are new.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..decision import WrongUse
+from .decision import WrongUse
 
 _FORBIDDEN = re.compile(r"(?:^|/)\.\.(?:/|$)|^[A-Za-z]:")
 
@@ -56,6 +56,11 @@ class PathPattern:
             if not expression.fullmatch(name):
                 return False
         return True
+
+
+def exact_pattern(path: str) -> str:
+    """Return the pattern that fits only this path relative to the folder, and all in it if it is a folder."""
+    return "./" + re.sub(r"([*?\[\\])", r"\\\1", path)
 
 
 def _path_expression(names: Sequence[str], inside: str) -> str:
