@@ -92,7 +92,7 @@ def _name(words: list[str]) -> str:
 
 def _effect_of(words: list[str], document: str, depth: int) -> CallEffect:
     """Return the effect of one simple command."""
-    words = _without_prefixes(words)
+    words = without_prefixes(words)
     if not words:
         return _READS
     name = _name(words)
@@ -111,7 +111,11 @@ def _effect_of(words: list[str], document: str, depth: int) -> CallEffect:
     return replace(found, files=(*found.files, *files)) if files else found
 
 
-def _without_prefixes(words: list[str]) -> list[str]:
+def without_prefixes(words: list[str]) -> list[str]:
+    """Return a simple command without what only runs it: `A=1`, `timeout 60`, `npx`, `uv run`, `sudo`.
+
+    A module that `coverage run` measures becomes `python -m ...`, and a script that `uv run` starts `python x.py`.
+    """
     keywords, runners = _prefixes()
     at, count = 0, len(words)
     while at < count:

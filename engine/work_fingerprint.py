@@ -65,7 +65,7 @@ def _digest(states: dict[str, bytes], skipped: int) -> str:
 
 
 class _Listing:
-    """The absolute paths of the files of one repository, or of a folder without one. Parsed anew if git lists others."""
+    """The absolute paths of the files of one repository, or of a folder without one."""
 
     def __init__(self, folder: str, *, own_repository: bool = False) -> None:
         self._folder = folder
@@ -144,7 +144,7 @@ def _is_artefact(path: str) -> bool:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    """Yield all files below a folder that are no artefacts, as absolute paths. Folders that cannot be listed are left out."""
+    """Yield all files below a folder that are no artefacts, as absolute paths. Skips folders that it cannot list."""
     waiting = [""]
     while waiting:
         inner = waiting.pop()

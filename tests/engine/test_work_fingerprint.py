@@ -1,5 +1,6 @@
 """The fingerprint changes with the work, with nothing else, and runs nothing that the folder names."""
 
+import functools
 import os
 import socket
 import stat
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from endstop import file_states, git_files
+from endstop.file_states import FileStates
 from endstop.work_fingerprint import CACHE_TAG, WorkFingerprint
 from hypothesis import given
 from hypothesis import strategies as st
@@ -176,16 +178,32 @@ def test_what_leaves_the_work_as_it_was_is_no_change(work: Path, event: str) -> 
     assert WorkFingerprint(work).take() == before
 
 
-def test_a_change_is_seen_although_stat_tells_nothing(work: Path) -> None:
-    """Of the same size, on a clock that stands still: what was read just after it changed is read again."""
-    fingerprint = WorkFingerprint(work)
-    path = work / "main.py"
-    seen = set()
-    for number in range(200):
-        with open(path, "r+") as file:  # the same inode, in quick succession
-            file.write(f"print({number % 10})\n")
-        seen.add((number % 10, fingerprint.take()))
-    assert len(seen) == len({text for _, text in seen}) == 10
+@pytest.fixture
+def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system whose times are so coarse that a second change of a file bears the time of the first."""
+    lstat = functools.cache(os.lstat)
+    monkeypatch.setattr(file_states.os, "lstat", lambda path: lstat(path))
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_a_change_is_seen_although_stat_tells_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "main.py", "1")
+    states = FileStates()
+    before = states.read([str(path)])
+    write(path, "2")
+    assert states.read([str(path)]) != before
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_a_file_that_has_not_changed_for_a_while_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "main.py", "1")
+    monkeypatch.setattr(file_states, "RACY_NS", -1_000_000_000_000)  # as if it were read a thousand seconds later
+    states = FileStates()
+    before = states.read([str(path)])
+    write(path, "2")  # of which stat tells nothing
+    assert states.read([str(path)]) == before
 
 
 def test_a_change_back_gives_the_former_fingerprint(work: Path) -> None:

@@ -1,0 +1,108 @@
+"""Patterns of paths as in a `.gitignore`, relative to one folder: `tests/**`, `conftest.py`, `*.ini`, `ci/`.
+
+- A pattern without a slash, but for one at its end, fits at any depth; another one begins at the folder. `./name` fits
+  only there.
+- `*` and `?` stand for characters of one name, `[ab]` and `[!ab]` for one of some, `**` for any number of folders.
+- A pattern that fits a folder fits all in it; with a slash at its end it fits only what is in a folder.
+
+In two points it is not a `.gitignore`: nothing can be excluded again with `!`, and dependencies (`node_modules`, a
+virtual environment) are searched only by a pattern that begins with their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .decision import WrongUse
+
+_FORBIDDEN = re.compile(r"(?:^|/)\.\.(?:/|$)|^[A-Za-z]:")
+
+
+class PathPattern:
+    """One pattern. Raises WrongUse for one that cannot fit a path below the folder."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        if not isinstance(text, str) or not text.strip("./") or "\0" in text:
+            raise WrongUse(f"pattern {text!r}: use a path relative to the folder, as in 'tests/**'")
+        if text.startswith(("/", "~")) or _FORBIDDEN.search(text):
+            raise WrongUse(f"pattern {text!r} leads out of the folder: use a path relative to it, as in 'tests/**'")
+        if text.startswith("!"):
+            raise WrongUse(f"pattern {text!r}: a pattern cannot exclude: name what is to be guarded (\\! is a plain !)")
+        names = [name for name in text.split("/") if name not in ("", ".")]
+        anchored = "/" in text.rstrip("/")
+        self._names = names if anchored else ["**", *names]
+        self._expressions = [None if name == "**" else re.compile(_name_expression(name)) for name in self._names]
+        self._path = re.compile(_path_expression(self._names, inside="/.+" if text.endswith("/") else "(?:/.+)?"))
+
+    def fits(self, path: str) -> bool:
+        """Return whether the pattern fits a path: relative to the folder, with `/` between its names."""
+        return self._path.fullmatch(path) is not None
+
+    def leads_into(self, folder: Sequence[str]) -> bool:
+        """Return whether the pattern may fit something in a folder, given as the names below the top one."""
+        return self._fits_begin(folder) is not False
+
+    def begins_with(self, folder: Sequence[str]) -> bool:
+        """Return whether the pattern itself names a folder, not just with a `**`."""
+        return self._fits_begin(folder) is True
+
+    def _fits_begin(self, folder: Sequence[str]) -> bool | None:
+        """Compare name by name; None if a `**` comes before a name has failed to fit."""
+        for name, expression in zip(folder, self._expressions, strict=False):
+            if expression is None:
+                return None
+            if not expression.fullmatch(name):
+                return False
+        return True
+
+
+def exact_pattern(path: str) -> str:
+    """Return the pattern that fits only this path relative to the folder, and all in it if it is a folder."""
+    return "./" + re.sub(r"([*?\[\\])", r"\\\1", path)
+
+
+def _path_expression(names: Sequence[str], inside: str) -> str:
+    """Return the regular expression of a path. inside: that of what may follow, in a folder of this name."""
+    found = ""
+    for at, name in enumerate(names):
+        last = at == len(names) - 1
+        if name == "**":
+            found += ".+" if last else "(?:.+/)?"
+        else:
+            found += _name_expression(name) + (inside if last else "/")
+    return f"(?s:{found})"
+
+
+def _name_expression(name: str) -> str:
+    """Return the regular expression of one name of a path."""
+    found, at = "", 0
+    while at < len(name):
+        character = name[at]
+        at += 1
+        if character == "*":
+            found += "[^/]*" if not found.endswith("[^/]*") else ""
+        elif character == "?":
+            found += "[^/]"
+        elif character == "[" and (end := name.find("]", at + 2 if name[at : at + 1] == "!" else at + 1)) > 0:
+            found += _class_expression(name[at:end])
+            at = end + 1
+        else:
+            if character == "\\" and at < len(name):
+                character = name[at]
+                at += 1
+            found += re.escape(character)
+    return found
+
+
+def _class_expression(inner: str) -> str:
+    """Return the regular expression of `[...]`, of which `inner` is what stands between the brackets."""
+    negated = inner[:1] in ("!", "^")
+    characters = re.sub(r"([\\\[\]^&~|])", r"\\\1", inner[1:] if negated else inner)
+    found = f"(?!/)[{'^' if negated else ''}{characters}]"
+    try:
+        re.compile(found)
+    except re.error:  # as `[z-a]`, which no character fits
+        return "(?!)"
+    return found
