@@ -16,10 +16,12 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .check_files import named_files, watched_patterns
 from .checks import NOT_EXECUTED, CheckAnswer, CommandCheck, Impossible, Met, NotMet, failure_mark
 from .decision import WrongUse
 from .decision.checks import CheckSaid
-from .guarded_files import GuardedFiles, copy_of, named_files, watched_patterns
+from .folder_copy import copy_of
+from .guarded_files import GuardedFiles
 from .hooks import Progress
 from .providers._logging import log_warning
 from .providers.clock import Clock
@@ -61,10 +63,8 @@ class WorkCheck:
         self._timeouts = 0
         """Checks in a row that did not end in time."""
         self._asked = False
-        self._guarded: GuardedFiles | None = None
-        """Files that the agent must not change."""
-        self._watched: GuardedFiles | None = None
-        """These, and files that it may change, but that then do not count."""
+        self._files: GuardedFiles | None = None
+        """Files that the check stands on."""
 
     @property
     def sees_files(self) -> bool:
@@ -79,17 +79,14 @@ class WorkCheck:
     async def remember_guarded_files(self) -> None:
         """Keep the files that the check stands on as they are now, before an agent can change them."""
         folder, until = self._folder, self.until
-        if folder is None or not until.commands or self._watched is not None:
+        if folder is None or not until.commands or self._files is not None:
             return
-        named = [name for one in until.commands for name in named_files(one.command, folder)]
-        watched = [pattern for one in until.commands for pattern in watched_patterns(one.command)]
-        self._guarded, self._watched = await anyio.to_thread.run_sync(_remember, folder, until.guard, named, watched)
+        self._files = await anyio.to_thread.run_sync(_remember, until, folder)
 
     def close(self) -> None:
         """Remove the kept files. Blocks."""
-        for guarded in (self._guarded, self._watched):
-            if guarded is not None:
-                guarded.close()
+        if self._files is not None:
+            self._files.close()
 
     async def ask(self, progress: Callable[[], Progress]) -> WorkAnswer:
         """Ask the checks, for at most `Until.timeout`. progress: returns the run as a function sees it.
@@ -111,9 +108,11 @@ class WorkCheck:
 
     async def _ask_where_it_counts(self, progress: Callable[[], Progress], first: bool) -> WorkAnswer:
         """Ask the checks where the agent works, or in a copy with the guarded files as they were."""
-        guarded = await _changed(self._guarded)
-        if self._guarded is not None and guarded:
-            answer = await self._ask_in_copy(self._guarded.pristine_copy(), progress, first)
+        files = self._files
+        changed = () if files is None else await anyio.to_thread.run_sync(files.changed)
+        guarded = () if files is None else tuple(filter(files.guards, changed))
+        if files is not None and guarded:
+            answer = await self._ask_in_copy(files.pristine_copy(), progress, first)
         elif self.until.copy and self._folder is not None:
             answer = await self._ask_in_copy(copy_of(self._folder), progress, first)
         else:
@@ -122,11 +121,10 @@ class WorkCheck:
             names = ", ".join(guarded)
             detail = f"Files that are not to be changed were put back for the check: {names}.\n{answer.detail}"
             return replace(answer, detail=detail, guard_changed=guarded)
-        watched = await _changed(self._watched) if answer.said == "met" else ()
-        if self._watched is None or not watched:
+        if files is None or not changed or guarded or answer.said != "met":
             return answer
-        before = await self._ask_in_copy(self._watched.pristine_copy(), progress, first)
-        return answer if before.said == "met" else replace(answer, guard_changed=watched)
+        before = await self._ask_in_copy(files.pristine_copy(), progress, first)
+        return answer if before.said == "met" else replace(answer, guard_changed=changed)
 
     async def _ask_in_copy(
         self, copy: AbstractContextManager[Path], progress: Callable[[], Progress], first: bool
@@ -184,12 +182,7 @@ def _answer_of(check: Any, said: Any) -> WorkAnswer:
             return WorkAnswer(said="unknown", detail=what)
 
 
-def _remember(
-    folder: str, guard: tuple[str, ...], named: list[str], watched: list[str]
-) -> tuple[GuardedFiles | None, GuardedFiles | None]:
-    guarded = GuardedFiles(folder, guard, named) if guard or named else None
-    return guarded, GuardedFiles(folder, guard, [*named, *watched]) if guard or named or watched else None
-
-
-async def _changed(files: GuardedFiles | None) -> tuple[str, ...]:
-    return () if files is None else await anyio.to_thread.run_sync(files.changed)
+def _remember(until: Until, folder: str) -> GuardedFiles:
+    named = [name for one in until.commands for name in named_files(one.command, folder)]
+    watched = [pattern for one in until.commands for pattern in watched_patterns(one.command)]
+    return GuardedFiles(folder, until.guard, named=named, watched=watched)
