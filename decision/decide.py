@@ -12,7 +12,8 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from .checks import CheckFacts
+from .check_facts import CheckFacts
+from .check_rules import CHECK_GUARD, CHECK_RULE
 from .decisions import Decision, GoOn, Pause, Stop, TraceEntry
 from .errors import WrongUse, did_you_mean
 from .facts import Facts
@@ -91,12 +92,9 @@ def needs_closing_step(facts: Facts, policy: Policy, stop: Stop) -> bool:
     By default after every exhausted ending, with `policy.closing_after == "limits"` only after a limit. Never when a
     shared budget is used up (it is not only this run's), when the context is too large for another request, or when no
     request was made, so that there is nothing to sum up, unless the run begins with the user's refusal of more steps.
-    Not after the model's own report that it cannot do the task, which says the same.
     """
     if not policy.closing or stop.final_status != "exhausted" or facts.refused is not None:
         return False
-    if facts.blocked is not None:
-        return False  # the model has just said why
     if not facts.attempt and not facts.grants.refused:
         return False
     if _gave_same_text(facts, stop.reason):
@@ -189,12 +187,12 @@ def _gave_same_text(facts: Facts, reason: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _rules_of(names: tuple[str, ...], user_rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    return select_rules(names, (*RULES, *user_rules))
+    return select_rules(names, (*RULES, CHECK_RULE, *user_rules))
 
 
 @lru_cache(maxsize=256)
 def _guards_of(names: tuple[str, ...], user_rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    return select_rules(names, (*GUARDS, *user_rules))
+    return select_rules(names, (*GUARDS, CHECK_GUARD, *user_rules))
 
 
 def select_rules(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rule, ...]:

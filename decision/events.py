@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from .checks import CheckPlace, CheckSaid
+from .check_facts import CheckPlace, CheckSaid
 from .cost import Price
 from .decisions import Decision
 from .messages import (

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from . import events as ev
-from .checks import CheckFacts, CheckSaid
+from .check_facts import CheckFacts, CheckSaid
 from .cost import Price
 from .failures import Failures
 from .messages import FinishReason, ToolCall, Usage, is_blank

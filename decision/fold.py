@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from . import events as ev
-from .checks import CUT_FOR_CHECK, CheckFacts
+from .check_facts import CUT_FOR_CHECK, CheckFacts
 from .cost import Price
 from .facts import Facts
 from .failures import Failures

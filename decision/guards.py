@@ -28,19 +28,6 @@ def _judged(facts: Facts, policy: Policy) -> Decision | None:
     return Stop(rule="judged", reason="judged", detail=facts.judged)
 
 
-def _check_stalled(facts: Facts, policy: Policy) -> Decision | None:
-    check, patience = facts.check, policy.patience
-    if check is None or not check.in_vain:
-        return None
-    if patience.checks is not None and check.in_vain > patience.checks:
-        detail = f"`{check.name}` was no better after {check.in_vain} changes in a row; the last answer: {check.detail}"
-        return Stop(rule="check_stalled", reason="until_stalled", detail=detail)
-    if patience.checks_untold is None or not check.told < patience.checks_untold <= check.in_vain:
-        return None
-    say = fill_in(policy.prompts.check, count=str(check.in_vain), check=check.name, detail=check.detail)
-    return GoOn(rule="check_stalled", say=say, why=f"{check.in_vain} changes without a better check")
-
-
 def _invalid_calls(facts: Facts, policy: Policy) -> Decision | None:
     if facts.invalid_steps <= policy.patience.invalid_calls:
         return None
@@ -210,14 +197,6 @@ def _is_near(status: LimitStatus, policy: Policy) -> bool:
 
 
 GUARDS: tuple[Rule, ...] = (
-    Rule(
-        "guard",
-        "check_stalled",
-        "Tells the model what the user's check says if its changes do not improve it, then stops as `until_stalled`. "
-        "Asked only in a run with a check.",
-        ("check_in_vain",),
-        _check_stalled,
-    ),
     Rule("guard", "judged", "Stops as `judged` if the judge says that the task is complete.", ("judged",), _judged),
     Rule(
         "guard",

@@ -58,27 +58,6 @@ def _overflowed_once(facts: Facts) -> bool:
     return facts.error_kind == "context_overflow" and facts.overflows == 1
 
 
-def _until(facts: Facts, policy: Policy) -> Decision | None:
-    check = facts.check
-    if check is None:
-        return None
-    if check.blocked is not None:
-        return Stop(rule="until", reason="blocked", detail=f"the model cannot do it: {check.blocked}")
-    if check.said == "impossible":
-        return Stop(rule="until", reason="blocked", detail=f"the check says that it cannot be done: {check.detail}")
-    if check.said != "met":
-        return None
-    if check.guard_changed:
-        detail = (
-            f"`{check.name}` passes, but only with changed files that it stands on: {', '.join(check.guard_changed)}"
-        )
-    elif facts.steps == 0:
-        detail = f"`{check.name}` already passed before the first request, so nothing was done"
-    else:
-        detail = f"`{check.name}` passes"
-    return Stop(rule="until", reason="until_met", detail=detail)
-
-
 def _control_flow(facts: Facts, policy: Policy) -> Decision | None:
     if facts.accepted is not None:
         return Stop(rule="control_flow", reason="completed", detail="a completion was accepted")
@@ -186,14 +165,6 @@ def _go_on(facts: Facts, policy: Policy) -> Decision | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        "check",
-        "until",
-        "Stops as `until_met` once the user's check of the work is met, and as `blocked` if the check or the model "
-        "says that the task cannot be done. Part of the order only in a run with a check.",
-        ("check_said", "blocked"),
-        _until,
-    ),
     Rule(
         "P0",
         "compaction",

@@ -23,10 +23,11 @@ FOLDERS = ("decision", "providers", "engine")
 
 LOOP = tuple(
     """
-    durability budget event_bus event_log connections side_request hooks evaluation hard_limits cancel_scope validation
-    user_message message_history
+    durability budget event_bus event_log connections side_request run_progress check_answers hooks evaluation
+    hard_limits cancel_scope validation user_message message_history
     file_states git_files work_fingerprint path_patterns folder_copy guarded_files check_files
-    dependencies journal effects checkpoint recorded_values recorded_events resume_point recorded_round
+    dependencies journal effects until work_check background_check check_events checkpoint
+    recorded_values recorded_events resume_point recorded_round
     option_groups context hook_runner approvals tool_execution
     tool_calls answers session_state compaction completion_cut response prompts model_request loop run
     subscribers config

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from endstop.analysis.published_policies import PUBLISHED, PublishedPolicy
 from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
+from endstop.decision.check_rules import CHECK_GUARD, CHECK_RULE
 from endstop.decision.finish_words import ACTIONS, documented_words
 from endstop.decision.settings import Settings, describe_type, setting_types
 from endstop.evaluation import EVALUATED_STATUSES
@@ -116,6 +117,8 @@ class Ending(NamedTuple):
 
 
 AGAIN = "Give the session its next prompt."
+EVERY_RULE = (CHECK_RULE, *RULES, CHECK_GUARD, *GUARDS)
+"""The built-in rules and guards, with those of a run with a check."""
 ENDINGS = {
     "completed": Ending("The model called a completion tool, and its handler and all gates accepted.", AGAIN),
     "text_final": Ending(
@@ -124,6 +127,7 @@ ENDINGS = {
     ),
     "judged": Ending("The judge decided after a round that the task is complete.", AGAIN),
     "handled": Ending("A prompt handler answered; the model was not asked.", AGAIN),
+    "until_met": Ending("The check of `until` is met.", AGAIN),
     "awaiting_input": Ending(
         "The model asked a question, a completion or a call needs the user's approval, or the run needs more steps.",
         "To answer: `session.answer(call_id, text)` or `--resume RECORD --answer TEXT`. "
@@ -176,6 +180,14 @@ ENDINGS = {
         "The results in the record say what was wrong. Improve the tool descriptions. "
         "Setting: `patience.invalid_calls`.",
     ),
+    "until_stalled": Ending(
+        "Too many changes in a row brought the check of `until` no further.",
+        "`detail` has what it says. Correct the check or the task. Setting: `patience.checks`.",
+    ),
+    "blocked": Ending(
+        "The check of `until`, or the model itself, said that the task cannot be done.",
+        "`detail` names the obstacle. Remove it, then prompt again.",
+    ),
     "refusal": Ending(
         "The provider's content filter blocked too many responses in a row.",
         "Rephrase the prompt or use another model. Setting: `patience.refusals`.",
@@ -212,7 +224,7 @@ def endings() -> str:
     rows = []
     for reason, status in STATUS_OF.items():
         ending = ENDINGS[reason]
-        by = ending.by or ", ".join(f"`{rule.name}`" for rule in (*RULES, *GUARDS) if reason in _reasons(rule))
+        by = ending.by or ", ".join(f"`{rule.name}`" for rule in EVERY_RULE if reason in _reasons(rule))
         evaluated = "yes" if status in EVALUATED_STATUSES else "no"
         code = str(EXIT_CODES[status])
         rows.append((f"`{reason}`", ending.cause, by, f"`{status}`", code, evaluated, ending.go_on))

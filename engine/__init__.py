@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .base.version import __version__
     from .batch import Fleet, ProviderSummary, Summary
     from .budget import Budget
-    from .checks import Impossible, Met, NotMet
+    from .check_answers import Impossible, Met, NotMet
     from .config import Observers
     from .decision import Extend, Image, Limits, Outcome, Policy, WrongUse
     from .durability import ResumeRefused
@@ -65,7 +65,7 @@ else:
             "approvals": "Approve Deny",
             "batch": "Fleet ProviderSummary Summary",
             "budget": "Budget",
-            "checks": "Impossible Met NotMet",
+            "check_answers": "Impossible Met NotMet",
             "config": "Observers",
             "decision": "Extend Image Limits Outcome Policy WrongUse",
             "durability": "ResumeRefused",

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from .decision import Event
-from .decision.checks import CheckPlace
+from .decision.check_facts import CheckPlace
 from .decision.events import CheckEnded, CheckStarted
 from .effects import EffectKey
 

@@ -104,6 +104,8 @@ class RunConfig:
         policy = self.policy
         check_combination(policy, self.hooks.judge, self.toolbox.specs, self.model_options.tool_choice)
         check_budget(policy, self.budget)
+        if self.until is not None and self.hooks.judge is not None:
+            raise WrongUse("until and a judge both say when the work is done: use one of them, or both in one function")
         if self.runtime.replay is None:
             check_ends(policy)
             check_measurable(policy, self.budget, self.provider, self.known_prices)

@@ -39,7 +39,7 @@ from .tools.tool import Tool, Toolbox
 from .user_message import Prompt, user_message
 
 if TYPE_CHECKING:
-    from .check_runner import CheckRunner
+    from .background_check import BackgroundCheck
     from .tools.output import OutputType
 
 
@@ -104,7 +104,7 @@ class Context:
     """The dependencies of the run, which the user's functions get as `RunContext.deps`."""
     owner: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    checks: CheckRunner | None = None
+    check: BackgroundCheck | None = None
     """Runs the check that says when the work is done (`until`); None without one."""
     output: OutputType | None = None
     """The type of the output, for gates and in the outcome; None: the output is the answer's text."""

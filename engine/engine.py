@@ -44,7 +44,7 @@ from .validation import check_output, check_prices, check_provider, check_record
 
 if TYPE_CHECKING:
     from .batch import Fleet
-    from .checks import Check
+    from .check_answers import Check
     from .race import RaceResult
     from .tasks import Task
     from .until import Until
@@ -124,11 +124,10 @@ class Engine(Generic[DepsT, OutputT]):
                 policy, tools = policy_for_output(policy), [*tools, OutputTool(output_type)]
         checked: Until | None = None
         if until is not None:
-            from .until import check_until, policy_for_until, presets_for_until, until_of
+            from .until import policy_for_until, presets_for_until, until_of
 
             checked = until_of(until)
             if runtime.replay is None:
-                check_until(hooks)
                 policy, presets = policy_for_until(policy), presets_for_until(tools, presets)
         toolbox = toolbox_of(tools, presets, policy)
         if checked is not None and runtime.replay is None:

@@ -146,11 +146,11 @@ async def run_gates(context: Context, completion: Completion, call_id: str | Non
 
     Return the first rejection, as reason and name; None if all accept.
     """
-    if context.checks is not None:
-        await context.checks.settle(context, "claim")
-        check = context.log.facts.check
-        if check is not None and check.said in ("not_met", "impossible"):
-            return check.detail, UNTIL
+    if context.check is not None:
+        await context.check.settle("claim")
+        facts = context.log.facts.check
+        if facts is not None and facts.said in ("not_met", "impossible"):
+            return facts.detail, UNTIL
     if context.hooks.gates and context.output is not None:
         completion = replace(completion, output=context.output.read(completion.answer))
     for gate in context.hooks.gates:
@@ -175,7 +175,7 @@ async def check_final_text(context: Context, message: AssistantMessage) -> None:
 
     A rejection is logged, and the run continues.
     """
-    if not (context.hooks.gates or context.checks) or not _would_end(context):
+    if not (context.hooks.gates or context.check) or not _would_end(context):
         return
     objection = await run_gates(context, Completion(answer=message.text))
     if objection is not None:

@@ -16,17 +16,18 @@ Only a gate that fails hands the completion back to the model, because it was no
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic
+from dataclasses import dataclass
+from typing import Any
 
 from msgspec import Struct
 
-from .checks import CommandCheck
-from .decision import Facts, Message, Prompts, TextKind, ToolCall, Usage, UserMessage, WrongUse
-from .providers import Prices, Provider
+from .check_answers import CommandCheck
+from .decision import Message, Prompts, TextKind, ToolCall, Usage, UserMessage, WrongUse
+from .providers import Provider
+from .run_progress import Progress as Progress
 from .side_request import NO_ANSWER, complete_text, render_message, summarise
 from .tools.results import Completion
-from .tools.run_context import DepsT, RunContext
+from .tools.run_context import RunContext
 
 QUESTION = (
     "Above is the record of an agent at work on a user's task. Is the task complete, so that nothing of what the user "
@@ -46,20 +47,6 @@ class Reject:
     """A gate's rejection of a completion, which is handed back to the model with this reason."""
 
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress(Generic[DepsT]):
-    """State of the run so far, as a gate, a judge, a prompt handler or a compactor sees it."""
-
-    facts: Facts
-    messages: Sequence[Message]
-    record: str | None = None
-    """Path of the record so far, if one is kept."""
-    prices: Prices = field(default_factory=Prices)
-    """Prices of all known models, for a judge or a compactor that asks another model."""
-    context: RunContext[DepsT] = field(default_factory=RunContext)
-    """Ids and dependencies of the run, and the owner and metadata of its session."""
 
 
 class Verdict(Struct, frozen=True):

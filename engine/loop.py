@@ -32,7 +32,7 @@ from .decision import (
     UserMessage,
     build_outcome,
 )
-from .decision.checks import CUT_FOR_CHECK
+from .decision.check_facts import CUT_FOR_CHECK
 from .decision.decide import applies_before_first_step, go_on_in_round, needs_closing_step
 from .decision.events import (
     BudgetRefused,
@@ -65,7 +65,7 @@ from .tool_calls import ToolCalls
 from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING
 
 if TYPE_CHECKING:
-    from .check_runner import CheckRunner
+    from .background_check import BackgroundCheck
 
 FLAGGED_COST = "soft_cost_usd"
 """Topic of the reminder that the cost of a run has reached `Policy.flag_cost_usd`."""
@@ -80,14 +80,14 @@ async def run_rounds(context: Context, decision: Decision | None, *, next_step: 
     try:
         return await _run_rounds(context, decision, next_step=next_step)
     finally:
-        if context.checks is not None:
-            await context.checks.close()
+        if context.check is not None:
+            await context.check.close()
 
 
 async def _run_rounds(context: Context, decision: Decision | None, *, next_step: bool) -> Outcome:
-    if context.checks is not None:
+    if context.check is not None:
         with context.cancellable():
-            await context.checks.start(context)
+            await context.check.start()
     if decision is None:
         ran = await run_waiting_calls(context)
         if ran and context.cancelled is not None and context.log.facts.accepted is None:
@@ -195,9 +195,9 @@ async def _ask_judge(context: Context) -> None:
 
 async def _settle_check(context: Context) -> None:
     """Check the work as it is now before the run ends or pauses."""
-    if context.checks is not None and context.cancelled is None and not _would_go_on(context):
+    if context.check is not None and context.cancelled is None and not _would_go_on(context):
         with context.cancellable():
-            await context.checks.settle(context, "stop")
+            await context.check.settle("stop")
 
 
 def _would_go_on(context: Context) -> bool:
@@ -302,7 +302,7 @@ async def run_waiting_calls(context: Context) -> bool:
 
 async def _may_begin_step(context: Context) -> bool:
     """Return whether the inner layer may make another step, for which there is room, and the check is not met yet."""
-    if context.checks is not None and await context.checks.before_step(context):
+    if context.check is not None and await context.check.before_step():
         return False
     return _may_continue(context) and await _has_room(context)
 
@@ -350,8 +350,8 @@ async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
     if response is not None:
         context.log.append(response)
         step.message = response.message
-    if context.checks is not None and await context.checks.after_response(context):
-        scope.cancel(Cause("check", context.checks.name))
+    if context.check is not None and await context.check.after_response():
+        scope.cancel(Cause("check", context.check.name))
         await scope.checkpoint()  # nothing of this response runs any more
     if response is not None:
         await _finish_response(context, scope, step, response)
@@ -445,7 +445,7 @@ async def _stream(
     The stream may then still be closing. Nobody waits for that, because it can hang.
     """
     attempts, limits = ResponseBuilder(context, step, calls), context.limits
-    checks = None if calls is None else context.checks
+    check = None if calls is None else context.check
     request = make_request(
         context.transcript,
         tools=context.toolbox.specs,
@@ -457,7 +457,7 @@ async def _stream(
     )
     failed: ProviderError | None = None
     try:
-        with limits.deadline() if checks is None else _cut_when_checked(context, checks, attempts) as deadline:
+        with limits.deadline() if check is None else _cut_when_met(context, check, attempts) as deadline:
             failed = await _read_response(context, scope, attempts, request)
             while attempts.repeated is not None and failed is None and not attempts.cut_for:
                 if attempts.retry_degenerate():
@@ -489,7 +489,7 @@ async def _stream(
 
 
 @contextmanager
-def _cut_when_checked(context: Context, checks: CheckRunner, attempts: ResponseBuilder) -> Iterator[CancelScope]:
+def _cut_when_met(context: Context, check: BackgroundCheck, attempts: ResponseBuilder) -> Iterator[CancelScope]:
     """Cancel the block at the run's deadline, or cut the response once the user's check of the work is met."""
     deadline = context.limits.deadline()
     scope = CancelScope() if isinstance(deadline, NoDeadline) else deadline
@@ -499,7 +499,7 @@ def _cut_when_checked(context: Context, checks: CheckRunner, attempts: ResponseB
             attempts.cut_off(CUT_FOR_CHECK)
             scope.cancel()
 
-    with checks.cutting(cut), scope:
+    with check.cutting(cut), scope:
         yield scope
 
 

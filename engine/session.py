@@ -10,7 +10,7 @@ decision of a recorded run (`fork`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import MappingProxyType
@@ -46,6 +46,7 @@ from .effects import Effects, Live
 from .event_bus import Bus
 from .event_log import Log
 from .hard_limits import HardLimits
+from .hook_runner import progress
 from .journal import Journal, RecordTarget, open_journal
 from .message_history import MessageFormat, call_ids, messages_in
 from .providers import Provider
@@ -72,11 +73,12 @@ from .user_message import Prompt, user_message
 from .validation import check_record, check_recorded_functions, check_recorded_tools
 
 if TYPE_CHECKING:
-    from .check_runner import CheckRunner
+    from .background_check import BackgroundCheck
     from .fork import HasConfig
     from .providers import Exchange
     from .records.reader import RecordedRun, SessionRecord
     from .resume_point import ResumePoint
+    from .run_progress import Progress
 
 
 class Session(Generic[DepsT, OutputT]):
@@ -455,7 +457,8 @@ class Session(Generic[DepsT, OutputT]):
             effects = self._continue(opening.point, log, effects, policy)
         elif isinstance(opening, ForkStarted):  # its record holds nothing that it did itself
             log.continue_from(opening.point.facts, opening.point.history, None, opening.point.last)
-        return Context(
+        flush = journal.flush if journal is not None else nothing_to_flush
+        context = Context(
             log=log,
             transcript=self.transcript,
             provider=provider,
@@ -478,7 +481,7 @@ class Session(Generic[DepsT, OutputT]):
             replays=runtime.replay is not None,
             taken_ids=state.taken_ids,
             memo=self._memo,
-            checks=self._checks(run.id),
+            check=self._check(log, effects, run.id, flush, lambda: progress(context)),
             output=config.output,
             system_prompt=config.system_function,
             deps=deps,
@@ -490,22 +493,29 @@ class Session(Generic[DepsT, OutputT]):
             started_at=started_at,
             inbox=run.inbox,
             record_path=journal.path if journal is not None else None,
-            flush=journal.flush if journal is not None else nothing_to_flush,
+            flush=flush,
             cut_off=cut_off,
             redacted_calls=state.redacted_calls if runtime.replay is None else (),
         )
+        return context
 
-    def _checks(self, run_id: str) -> CheckRunner | None:
-        """Return what runs the check of a run; None without a check."""
-        until = self._config.until
+    def _check(
+        self,
+        log: Log,
+        effects: Effects,
+        run_id: str,
+        flush: Callable[[], Awaitable[None]],
+        look: Callable[[], Progress],
+    ) -> BackgroundCheck | None:
+        """Return the check of a run; None without one."""
+        until, runtime = self._config.until, self._config.runtime
         if until is None:
             return None
-        from .check_runner import CheckRunner
+        from .background_check import BackgroundCheck
         from .work_check import WorkCheck
 
-        runtime = self._config.runtime
         folder = until.work_folder(tuple(self._config.toolbox.values())) if runtime.replay is None else None
-        return CheckRunner(WorkCheck(until, folder, runtime.clock, run_id))
+        return BackgroundCheck(WorkCheck(until, folder, runtime.clock, run_id), log, effects, flush, look)
 
     def _effects(self, log: Log, policy: Policy) -> tuple[Effects, HardLimits]:
         """Return the effects of a new run, and the object that enforces its limits."""

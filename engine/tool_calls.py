@@ -30,7 +30,7 @@ from .approvals import NEVER_ASKED, REDACTED, approval_question, needs_approval
 from .cancel_scope import Cause, RoundScope
 from .context import Context
 from .decision import AssistantMessage, Image, Question, ToolCall
-from .decision.checks import CheckFacts
+from .decision.check_facts import CheckFacts
 from .decision.events import (
     BlockReported,
     CompletionAccepted,
@@ -76,7 +76,7 @@ RAN_EARLY = (
     "invalid. It was stopped (it only reads), and what it found is dropped. Call it again."
 )
 if TYPE_CHECKING:
-    from .check_runner import CheckRunner
+    from .background_check import BackgroundCheck
 
 FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown", "denied"})
 """Result statuses after which a completion is not accepted (`policy.reject_after_failure`)."""
@@ -222,9 +222,9 @@ class ToolCalls:
         ordinary = tool.kind == "ordinary"
         if ordinary and await self._waits(tool, call):
             return
-        if self._context.checks is not None and not tool.spec.reads:
+        if self._context.check is not None and not tool.spec.reads:
             await self._finish_running(progress.before)
-            await self._wait_for_check(self._context.checks)
+            await self._wait_for_check(self._context.check)
         if ordinary and (tool.spec.reads or tool.spec.parallel):
             if tool.spec.reads != progress.reading:
                 await self._finish_running(progress.before)
@@ -239,10 +239,10 @@ class ToolCalls:
         progress.done = progress.done or done
         await self._scope.checkpoint()  # accepted: everything that follows is cancelled, including this loop
 
-    async def _wait_for_check(self, checks: CheckRunner) -> None:
+    async def _wait_for_check(self, check: BackgroundCheck) -> None:
         """Wait for a running check of the work before a call that may change it; if it ends the run, run nothing."""
-        if await checks.before_write(self._context):
-            self._scope.cancel(Cause("check", checks.name))
+        if await check.before_write():
+            self._scope.cancel(Cause("check", check.name))
             await self._scope.checkpoint()
 
     async def run_approved(self, calls: Sequence[ToolCall], answers: Mapping[str, QuestionAnswered]) -> None:
@@ -386,8 +386,8 @@ class ToolCalls:
         """
         reason, tried = _block_of(call)
         before = self._log.facts.check or CheckFacts()
-        checks = self._context.checks
-        if checks is not None and await checks.settle(self._context, "claim"):
+        check = self._context.check
+        if check is not None and await check.settle("claim"):
             self._results.answer(call, SKIPPED, "skipped")
             return True
         now = self._log.facts.check or before

@@ -4,7 +4,7 @@
     Engine(model, tools=tools, until=Until("pytest -q", "ruff check .", folder=repo, guard=["tests/**"]))
 
 The run ends as `until_met` at the step where all checks are met, in the middle of a response if need be. Until then no
-completion, final text or question ends it. `check_runner.py` runs the checks; `decision/checks.py` decides.
+completion, final text or question ends it. `background_check.py` runs the checks, `decision/check_rules.py` decides.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from .checks import Check, CommandCheck
+from .check_answers import Check, CommandCheck
 from .decision import Policy, WrongUse
-from .option_groups import Hooks
+from .decision.check_rules import CHECK_GUARD, CHECK_RULE
 from .tools.control import report_blocked
 from .tools.tool import Tool
 
@@ -25,14 +25,12 @@ CHECK_SECONDS = 600.0
 """Default of `Until.timeout`."""
 SHARE = 0.25
 """Default of `Until.share`."""
-RULE, GUARD = "until", "check_stalled"
-"""Names that the policy of a run with a check has at the head of its rules and guards."""
 
 
 class Until:
     """When the work of a run is done: once all these checks are met, which are asked in order.
 
-    checks: commands, or functions of the run (`checks.py`).
+    checks: commands, or functions of the run (`check_answers.py`).
     folder: where commands run, whose files are the work; None for the folder of the workspace tools, or else this
         process's folder. Without a command, and without a folder, each call that may write counts as a change.
     guard: patterns of files, as in .gitignore, that the agent must not change. If it does, commands run in a copy of
@@ -128,18 +126,15 @@ def until_of(until: Until | str | Check | None) -> Until | None:
     return until if until is None or isinstance(until, Until) else Until(until)
 
 
-def check_until(hooks: Hooks) -> None:
-    """Refuse hooks that would end a run although its check is not met. Raises WrongUse."""
-    if hooks.judge is not None:
-        raise WrongUse("until and a judge both say when the work is done: use one of them, or both in one function")
-
-
 def policy_for_until(policy: Policy) -> Policy:
     """Return the policy of a run with a check: with the rule and the guard of the check, and with nobody to ask."""
-    rules = policy.rules if RULE in policy.rules else (RULE, *policy.rules)
-    guards = policy.guards if GUARD in policy.guards else (GUARD, *policy.guards)
+    rules, guards = _with_first(CHECK_RULE.name, policy.rules), _with_first(CHECK_GUARD.name, policy.guards)
     question = "decide" if policy.question == "as_text" else policy.question
     return replace(policy, rules=rules, guards=guards, question=question)
+
+
+def _with_first(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return names if name in names else (name, *names)
 
 
 def presets_for_until(tools: Sequence[Tool], presets: Sequence[Tool]) -> list[Tool]:

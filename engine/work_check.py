@@ -1,7 +1,6 @@
 """`WorkCheck`: asks the checks of an `Until` about the work in its folder, with the guarded files as they were.
 
-It knows nothing of a loop. `check_runner.py` runs it beside a run of the engine, `proxy/agent_check.py` beside an agent
-behind the proxy.
+It knows nothing of a loop. `background_check.py` runs it beside a run of the engine.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .check_answers import NOT_EXECUTED, CheckAnswer, CommandCheck, Impossible, Met, NotMet, failure_mark
 from .check_files import named_files, watched_patterns
-from .checks import NOT_EXECUTED, CheckAnswer, CommandCheck, Impossible, Met, NotMet, failure_mark
 from .decision import WrongUse
-from .decision.checks import CheckSaid
+from .decision.check_facts import CheckSaid
 from .folder_copy import copy_of
 from .guarded_files import GuardedFiles
-from .hooks import Progress
 from .providers._logging import log_warning
 from .providers.clock import Clock
+from .run_progress import Progress
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 from .until import Until, name_of
 from .work_fingerprint import WorkFingerprint

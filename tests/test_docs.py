@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop.decision import GUARDS, RULES, STATUS_OF, Policy
+from endstop.decision import STATUS_OF, Policy
 
 from . import scripts
 from .console import endstop
@@ -53,7 +53,7 @@ def test_every_table_stands_on_a_page() -> None:
 
 
 def test_every_stop_reason_has_one_cause_in_a_sentence_and_what_stops_with_it() -> None:
-    endings, known = _tables().ENDINGS, {rule.name for rule in (*RULES, *GUARDS)} | {"the engine"}
+    endings, known = _tables().ENDINGS, {rule.name for rule in _tables().EVERY_RULE} | {"the engine"}
     assert list(endings) == list(STATUS_OF)
     rows = [line.split(" | ") for line in _tables().endings().splitlines()[2:]]
     for (_, cause, by, *_), reason in zip(rows, STATUS_OF, strict=False):

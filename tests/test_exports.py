@@ -43,6 +43,7 @@ PUBLIC = {
         ReasoningMessageContent ToolCallStart ToolCallArgs ToolCallEnd ProviderToolReported FinishReported
         UsageReported ToolExecutionStarted ToolCallResult CompletionAccepted CompletionRejected PhaseReported
         QuestionAsked QuestionAnswered ThoughtRecorded VerdictGiven ContextCompacted StageFinished EvaluationFinished
+        BlockReported CheckEnded CheckStarted
         BudgetRefused LimitReached SubagentStarted SubagentUsed ToolProgress AlarmRaised LimitExtended
     """,
     "endstop.records.files": """
@@ -82,11 +83,11 @@ PUBLIC = {
     """,
     "endstop": """
         Accept Answer Approve Budget Bus Clock Completion Continue Deny Engine Evaluation EvaluationInput Extend Fleet
-        Happened Hooks Image InvalidArguments
-        Lagged Limits LiteLLM ModelCompactor ModelJudge ModelOptions NotHappened Observers OpenAICompatible
+        Happened Hooks Image Impossible InvalidArguments
+        Lagged Limits LiteLLM Met ModelCompactor ModelJudge ModelOptions NotHappened NotMet Observers OpenAICompatible
         Outcome Phase Policy Prepare Progress ProgressUpdate ProviderSummary RaceResult RecordOptions Redaction Reject
         ResumeRefused Run RunContext Runtime Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult
-        Tool Toolbox Unclear Verdict WrongUse __version__ mcp_tools read_record this_call tool
+        Tool Toolbox Unclear Until Verdict WrongUse __version__ mcp_tools read_record this_call tool
         tools_from_yaml
     """,
     "endstop.follow": """
@@ -115,7 +116,7 @@ PUBLIC = {
         Auth BearerTokens Connection Disconnected WebLimits engine_of service_of until_disconnect web
     """,
     "endstop.tools": """
-        ask_user attempt_completion finish_task task_done think workspace_tools
+        ask_user attempt_completion finish_task report_blocked task_done think workspace_tools
     """,
     "endstop.observers": """
         log_run progress traced

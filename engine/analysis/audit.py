@@ -27,6 +27,7 @@ from ..decision import (
 )
 from ..decision import events as ev
 from ..decision.call_judgement import CallJudge
+from ..decision.check_rules import CHECK_GUARD, CHECK_RULE
 from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
 from ..decision.run_origin import is_foreign
@@ -38,7 +39,7 @@ MAX_TEXT = 2_000
 """Number of characters kept of each text."""
 MAX_STEPS = 5_000
 """Number of steps kept per run; further ones are only counted."""
-_RULES = {rule.name: rule for rule in (*RULES, *GUARDS)}
+_RULES = {rule.name: rule for rule in (*RULES, CHECK_RULE, *GUARDS, CHECK_GUARD)}
 
 
 class Audit(Struct, kw_only=True):

@@ -48,7 +48,7 @@ from .factory import (
 )
 from .options import build_redaction, parse_finish_words, sampling_settings
 from .question_prompt import is_interactive
-from .until import build_until
+from .until_options import build_until
 
 
 def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None) -> Engine:

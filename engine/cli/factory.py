@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from ..base.version import __version__
-from ..checks import check_shell
+from ..check_answers import check_shell
 from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
 from ..decision.errors import MissingExtra, did_you_mean, error_text, missing_extra, similar
 from ..decision.events import RunStarted

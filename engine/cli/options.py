@@ -14,7 +14,7 @@ from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.redaction import DEFAULT_KINDS, KINDS, Redaction
 from ..store.base import LEASE
 from .factory import RETRIES, WIRES
-from .until import add_until
+from .until_options import add_until
 
 SERVED_PROVIDER_WAIT = 300.0
 """Default of `--wait-for-provider` for a server or a worker, in seconds. Other commands do not wait unless asked to."""

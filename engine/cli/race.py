@@ -51,7 +51,7 @@ from .options import (
     parse_finish_words,
     sampling_settings,
 )
-from .until import add_until, build_until
+from .until_options import add_until, build_until
 from .views.race import RaceView
 from .views.select import choose_race_view
 

@@ -32,6 +32,7 @@ from ..decision import (
     decide,
 )
 from ..decision import events as ev
+from ..decision.check_rules import CHECK_GUARD, CHECK_RULE
 from ..decision.run_origin import is_foreign
 from ..engine import Engine
 from ..option_groups import Decide, Execute, Hooks, ModelOptions, Runtime, execute_here
@@ -369,7 +370,7 @@ def _policy_of(started: ev.RunStarted) -> Policy:
 
 def _check_rules(recorded: RecordedRun, rules: Sequence[Rule]) -> None:
     started = recorded.started
-    known = {rule.name for rule in (*RULES, *GUARDS, *rules)}
+    known = {rule.name for rule in (*RULES, CHECK_RULE, *GUARDS, CHECK_GUARD, *rules)}
     own = [name for name in (*started.policy.rules, *started.policy.guards) if name not in known]
     if own:
         raise WrongUse(

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from endstop.decision import WrongUse
-from endstop.hooks import CommandGate, run_command
+from endstop.hooks import CommandGate
+from endstop.tools.child_process import run_command
 from endstop.tools.workspace import workspace_tools
 
 from ..console import COMMAND, PATIENCE, environment

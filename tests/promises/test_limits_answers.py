@@ -8,12 +8,13 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Budget, Engine, ModelOptions, Tool
+from endstop import Budget, Engine, Impossible, ModelOptions, Tool
 from endstop.decision import (
     POLICIES,
     FinishReport,
     Limits,
     Outcome,
+    Patience,
     Policy,
     SessionLimits,
     Usage,
@@ -120,11 +121,26 @@ async def _has_no_calls(text: str, calls: Any) -> bool:
 
 LOOK = [say(HALF), call("work", n=1)]
 """Text beside a call: it ends no run."""
+
+
+async def _passes_later(run: Any) -> bool:
+    return bool(run.facts.steps)
+
+
+async def _never_passes(run: Any) -> bool:
+    return False
+
+
+async def _cannot_pass(run: Any) -> bool | Impossible:
+    return Impossible("there is no disk") if run.facts.steps else False
+
+
 ENDINGS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "completed": ([LOOK, [call("finish_task", summary="All is done.")]], {}),
     "text_final": ([LOOK, "Paris."], {"text_rule": _has_no_calls}),
     "judged": ([LOOK], {"judge": True, "policy": {"max_inner_steps": 1}}),
     "handled": ([], {"prompt_handlers": [lambda prompt, run: Answer("Hello.")]}),
+    "until_met": ([LOOK], {"until": _passes_later}),
     "awaiting_input": ([LOOK, [say("Which?"), call("ask_user", question="Which?")]], {}),
     "step_limit": ([LOOK] * 3, {"policy": {"limits": Limits(steps=2)}}),
     "token_limit": (
@@ -143,6 +159,8 @@ ENDINGS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "completion_rejected": ([LOOK, *[[call("finish_task", summary="x")]] * 5], {"gates": [lambda c, r: Reject("no")]}),
     "no_answer": ([LOOK, *[""] * 6], {}),
     "invalid_calls": ([LOOK, *[[call("nobody")]] * 5], {}),
+    "until_stalled": ([LOOK] * 9, {"until": _never_passes, "policy": {"patience": Patience(checks=1)}}),
+    "blocked": ([LOOK] * 9, {"until": _cannot_pass}),
     "refusal": ([LOOK, *[[FinishReport("content_filter", "content_filter")]] * 3], {}),
     "provider_error": ([LOOK, [say("The port"), Unavailable("down")]], {}),
     "internal_error": ([LOOK, [call("work", n=2)]], {"decide": True}),
@@ -196,7 +214,12 @@ async def ended(reason: str, name: str, closes: bool, path: Path) -> Outcome:
         given.pop("text_rule")
     provider = Scripted(*script, *[[call("work", n=99)]] * 9)
     engine = Engine(
-        provider, tools=[WORK], presets=[finish_task, ask_user], policy=policy, **grouped(clock=clock, **given)
+        provider,
+        tools=[WORK],
+        presets=[finish_task, ask_user],
+        policy=policy,
+        until=given.pop("until", None),
+        **grouped(clock=clock, **given),
     )
     async with engine.start("go", record=path) as run:
         for _ in range(40):

@@ -49,7 +49,7 @@ def leaks(content: bytes, length: int = 5) -> list[str]:
 WORDS = """
     run_id session_id continues attempt by started_at expires_at engine place endpoint attached fingerprint changed
     recorded now kind reason stop_reason said limit cut_for topics reminded policy rule rules guards unwatched
-    data
+    data work
 """.split()
 """Fields of type `str` or `bytes`: ids and words of endstop itself, and images. Others are `Text`, `Json` or `Name`."""
 NESTED: dict[str, Any] = {"a": [SECRET, {"b": f"it is {SECRET}, isn't it", SECRET: 1}], "n": 5, "t": None, "f": 0.5}

@@ -1,4 +1,4 @@
-"""`CheckRunner`: runs the check of a run (`until.py`) beside it, at most once for each state of the work.
+"""`BackgroundCheck`: runs the check of a run (`until.py`) in the background, at most once for each state of the work.
 
 A check begins before the next step, and its answer is looked at only in fixed places (`CheckPlace`), so that a replay
 looks at the same ones: whether a check begins and what it has answered are effects of the run, and their results are
@@ -8,18 +8,18 @@ events. While a response streams, a check that is met cuts it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
 import anyio
 from msgspec import structs
 
-from .context import Context
-from .decision.checks import CheckPlace
+from .decision.check_facts import CheckPlace
 from .decision.events import CheckEnded, CheckStarted
-from .effects import EffectKey
-from .hook_runner import progress
+from .effects import EffectKey, Effects
+from .event_log import Log
+from .run_progress import Progress
 from .work_check import WorkAnswer, WorkCheck
 
 FREE_SECONDS = 30.0
@@ -28,11 +28,25 @@ ENDING_SECONDS = 6.0
 """Seconds that a cancelled check may take to end its processes."""
 
 
-class CheckRunner:
-    """Runs the check of one run."""
+class BackgroundCheck:
+    """The check of one run.
 
-    def __init__(self, check: WorkCheck) -> None:
+    check: asks. log, effects, flush: of the run. progress: returns the run as functions see it.
+    """
+
+    def __init__(
+        self,
+        check: WorkCheck,
+        log: Log,
+        effects: Effects,
+        flush: Callable[[], Awaitable[None]],
+        progress: Callable[[], Progress],
+    ) -> None:
         self._check = check
+        self._log = log
+        self._effects = effects
+        self._flush = flush
+        self._progress = progress
         self._task: asyncio.Task[WorkAnswer] | None = None
         self._writes = 0
         """Number of calls so far that may have changed the work."""
@@ -50,39 +64,44 @@ class CheckRunner:
         """The name of the check (`Until.name`)."""
         return self._check.until.name
 
+    @property
+    def _decides(self) -> bool:
+        """Whether the newest answer ends the run."""
+        return self._log.facts.check_said in ("met", "impossible")
+
     # ---- the places where the loop looks
 
-    async def start(self, context: Context) -> None:
+    async def start(self) -> None:
         """Check the work before the first request. Raises WrongUse if a command cannot be executed."""
-        if context.log.facts.check_said is None:
-            await self.settle(context, "start")
+        if self._log.facts.check_said is None:
+            await self.settle("start")
 
-    async def before_step(self, context: Context) -> bool:
+    async def before_step(self) -> bool:
         """Look at a check that has ended, begin one if the work has changed; return whether the run is to end."""
-        if not await self._look(context, "step"):
-            await self._begin(context, "step", due=self._written)
-        return _is_decided(context)
+        if not await self._look("step"):
+            await self._begin("step", due=self._written)
+        return self._decides
 
-    async def after_response(self, context: Context) -> bool:
+    async def after_response(self) -> bool:
         """Look at a check that has ended while the response streamed; return whether the run is to end."""
-        await self._look(context, "response")
-        return _is_decided(context)
+        await self._look("response")
+        return self._decides
 
-    async def before_write(self, context: Context) -> bool:
+    async def before_write(self) -> bool:
         """Wait for a running check before a call that may change the work; return whether the run is to end."""
         if not self._check.until.copy:
-            await self._look(context, "write", wait=True)
+            await self._look("write", wait=True)
         self._writes += 1
         self._written = True
-        return _is_decided(context)
+        return self._decides
 
-    async def settle(self, context: Context, place: CheckPlace) -> bool:
+    async def settle(self, place: CheckPlace) -> bool:
         """Check the work as it is now, if it is not checked yet; return whether the run is to end."""
-        while not _is_decided(context):
-            started = await self._begin(context, place, due=True)
-            if not await self._look(context, place, wait=True) and not started:
+        while not self._decides:
+            started = await self._begin(place, due=True)
+            if not await self._look(place, wait=True) and not started:
                 break
-        return _is_decided(context)
+        return self._decides
 
     @contextmanager
     def cutting(self, cut: Callable[[], None]) -> Iterator[None]:
@@ -104,30 +123,30 @@ class CheckRunner:
 
     # ---- beginning a check, and its answer
 
-    async def _begin(self, context: Context, place: CheckPlace, *, due: bool) -> bool:
-        key = EffectKey(context.log.facts.steps, "check_start", place)
-        started = await context.effects.once(key, partial(self._start, context, place, due))
+    async def _begin(self, place: CheckPlace, *, due: bool) -> bool:
+        key = EffectKey(self._log.facts.steps, "check_start", place)
+        started = await self._effects.once(key, partial(self._start, place, due))
         if started is not None:
-            context.log.append(started)
+            self._log.append(started)
         return started is not None
 
-    async def _start(self, context: Context, place: CheckPlace, due: bool) -> CheckStarted | None:
+    async def _start(self, place: CheckPlace, due: bool) -> CheckStarted | None:
         """Start a check if none is running and the work is not checked as it is; return its event."""
-        if self._task is not None or not due or (place == "step" and self._has_had_its_share(context)):
+        if self._task is not None or not due or (place == "step" and self._has_had_its_share()):
             return None
         work = await self._state_of_work()
         self._written = False
         if work == self._checked:
             return None
         await self._check.remember_guarded_files()
-        await context.flush()
+        await self._flush()
         self._checked = work
-        self._task = asyncio.create_task(self._run(context, place), name=f"check of run {context.run_id}")
+        self._task = asyncio.create_task(self._run(place), name=f"check of run {self._log.facts.run_id}")
         self._task.add_done_callback(self._cut_if_final)
-        return CheckStarted(step=context.log.facts.steps, place=place, name=self.name, work=work)
+        return CheckStarted(step=self._log.facts.steps, place=place, name=self.name, work=work)
 
-    async def _run(self, context: Context, place: CheckPlace) -> WorkAnswer:
-        answer = await self._check.ask(partial(progress, context))
+    async def _run(self, place: CheckPlace) -> WorkAnswer:
+        answer = await self._check.ask(self._progress)
         self._seconds += answer.duration_ms / 1000
         if self._check.sees_files and not self._written and not self._check.until.copy:
             self._checked = await self._state_of_work()  # what a check writes itself is no change
@@ -135,23 +154,23 @@ class CheckRunner:
             return WorkAnswer(said="unknown", detail="it is met already, and the work has to change first")
         return answer
 
-    async def _look(self, context: Context, place: CheckPlace, *, wait: bool = False) -> bool:
-        key = EffectKey(context.log.facts.steps, "check", place)
-        ended = await context.effects.once(key, partial(self._answer, context, place, wait))
+    async def _look(self, place: CheckPlace, *, wait: bool = False) -> bool:
+        key = EffectKey(self._log.facts.steps, "check", place)
+        ended = await self._effects.once(key, partial(self._answer, place, wait))
         if ended is not None:
-            context.log.append(ended)
+            self._log.append(ended)
         return ended is not None
 
-    async def _answer(self, context: Context, place: CheckPlace, wait: bool) -> CheckEnded | None:
+    async def _answer(self, place: CheckPlace, wait: bool) -> CheckEnded | None:
         task = self._task
         if task is None or not (wait or task.done()):
             return None
         await asyncio.wait([task])
         self._task = None
-        return CheckEnded(step=context.log.facts.steps, place=place, **structs.asdict(task.result()))
+        return CheckEnded(step=self._log.facts.steps, place=place, **structs.asdict(task.result()))
 
-    def _has_had_its_share(self, context: Context) -> bool:
-        return self._seconds > max(FREE_SECONDS, self._check.until.share * context.log.elapsed)
+    def _has_had_its_share(self) -> bool:
+        return self._seconds > max(FREE_SECONDS, self._check.until.share * self._log.elapsed)
 
     def _cut_if_final(self, task: asyncio.Task[WorkAnswer]) -> None:
         answered = not task.cancelled() and task.exception() is None
@@ -160,8 +179,3 @@ class CheckRunner:
 
     async def _state_of_work(self) -> str:
         return await self._check.fingerprint() if self._check.sees_files else f"write {self._writes}"
-
-
-def _is_decided(context: Context) -> bool:
-    """Return whether the newest answer ends the run."""
-    return context.log.facts.check_said in ("met", "impossible")

@@ -29,7 +29,7 @@ from .decision.errors import error_text
 from .tools.child_process import check_variable_names, child_environment, run_command
 
 if TYPE_CHECKING:
-    from .hooks import Progress
+    from .run_progress import Progress
 
 MOST_DETAIL = 2_000
 """Most characters of a command's output that an answer keeps: its first failing lines, then its end."""

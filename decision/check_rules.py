@@ -1,0 +1,63 @@
+"""The rule and the guard of the user's check of the work (`until`).
+
+A run with a check has the rule at the head of its rules and the guard at the head of its guards. Other runs have
+neither, so their order of priorities is the one of `rules.py` and `guards.py`.
+"""
+
+from __future__ import annotations
+
+from .decisions import Decision, GoOn, Stop
+from .facts import Facts
+from .policy import Policy, fill_in
+from .rules import Rule
+
+
+def _until(facts: Facts, policy: Policy) -> Decision | None:
+    check = facts.check
+    if check is None:
+        return None
+    if check.blocked is not None:
+        return Stop(rule="until", reason="blocked", detail=f"the model cannot do it: {check.blocked}")
+    if check.said == "impossible":
+        return Stop(rule="until", reason="blocked", detail=f"the check says that it cannot be done: {check.detail}")
+    if check.said != "met":
+        return None
+    if check.guard_changed:
+        detail = (
+            f"`{check.name}` passes, but only with changed files that it stands on: {', '.join(check.guard_changed)}"
+        )
+    elif facts.steps == 0:
+        detail = f"`{check.name}` already passed before the first request, so nothing was done"
+    else:
+        detail = f"`{check.name}` passes"
+    return Stop(rule="until", reason="until_met", detail=detail)
+
+
+def _check_stalled(facts: Facts, policy: Policy) -> Decision | None:
+    check, patience = facts.check, policy.patience
+    if check is None or not check.in_vain:
+        return None
+    if patience.checks is not None and check.in_vain > patience.checks:
+        detail = f"`{check.name}` was no better after {check.in_vain} changes in a row; the last answer: {check.detail}"
+        return Stop(rule="check_stalled", reason="until_stalled", detail=detail)
+    if patience.checks_untold is None or not check.told < patience.checks_untold <= check.in_vain:
+        return None
+    say = fill_in(policy.prompts.check, count=str(check.in_vain), check=check.name, detail=check.detail)
+    return GoOn(rule="check_stalled", say=say, why=f"{check.in_vain} changes without a better check")
+
+
+CHECK_RULE = Rule(
+    "check",
+    "until",
+    "Stops as `until_met` once the user's check of the work is met, and as `blocked` if the check or the model says "
+    "that the task cannot be done.",
+    ("check_said", "blocked"),
+    _until,
+)
+CHECK_GUARD = Rule(
+    "guard",
+    "check_stalled",
+    "Tells the model what the user's check says if its changes do not improve it, then stops as `until_stalled`.",
+    ("check_in_vain",),
+    _check_stalled,
+)
