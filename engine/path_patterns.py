@@ -16,6 +16,12 @@ from collections.abc import Sequence
 
 from .decision import WrongUse
 
+_TOKEN = re.compile(
+    r"(?P<stars>\*+)|(?P<any>\?)|(?P<class>\[(?P<negation>[!^]?+)(?P<inner>(?:\\.|[^\\])(?:\\.|[^\]\\])*)\])|(?P<open>\[)|\\?.",
+    re.DOTALL,
+)
+_RANGE = re.compile(r"(?P<first>\\?.)(?:-(?P<last>\\?.))?", re.DOTALL)
+_NEVER = "(?!)"
 _FORBIDDEN = re.compile(r"(?:^|/)\.\.(?:/|$)|^[A-Za-z]:")
 
 
@@ -69,40 +75,35 @@ def _path_expression(names: Sequence[str], inside: str) -> str:
     for at, name in enumerate(names):
         last = at == len(names) - 1
         if name == "**":
-            found += ".+" if last else "(?:.+/)?"
+            found += ".+" + inside if last else "(?:.+/)?"
         else:
             found += _name_expression(name) + (inside if last else "/")
     return f"(?s:{found})"
 
 
 def _name_expression(name: str) -> str:
-    """Return the regular expression of one name of a path."""
-    found, at = "", 0
-    while at < len(name):
-        character = name[at]
-        at += 1
-        if character == "*":
-            found += "[^/]*" if not found.endswith("[^/]*") else ""
-        elif character == "?":
-            found += "[^/]"
-        elif character == "[" and (end := name.find("]", at + 2 if name[at : at + 1] == "!" else at + 1)) > 0:
-            found += _class_expression(name[at:end])
-            at = end + 1
-        else:
-            if character == "\\" and at < len(name):
-                character = name[at]
-                at += 1
-            found += re.escape(character)
+    """Return the regular expression of one name of a path. A `[` that is not closed fits nothing, as in git."""
+    found = ""
+    for token in _TOKEN.finditer(name):
+        match token.lastgroup:
+            case "stars":
+                found += "[^/]*"
+            case "any":
+                found += "[^/]"
+            case "class":
+                found += _class_expression(token["inner"], negated=token["negation"] != "")
+            case "open":
+                found += _NEVER
+            case _:
+                found += re.escape(token[0][-1])
     return found
 
 
-def _class_expression(inner: str) -> str:
-    """Return the regular expression of `[...]`, of which `inner` is what stands between the brackets."""
-    negated = inner[:1] in ("!", "^")
-    characters = re.sub(r"([\\\[\]^&~|])", r"\\\1", inner[1:] if negated else inner)
-    found = f"(?!/)[{'^' if negated else ''}{characters}]"
-    try:
-        re.compile(found)
-    except re.error:  # as `[z-a]`, which no character fits
-        return "(?!)"
-    return found
+def _class_expression(inner: str, *, negated: bool) -> str:
+    """Return the regular expression of `[...]`. inner: what stands in it. A range that runs backwards has only its first."""
+    ranges = ""
+    for item in _RANGE.finditer(inner):
+        first = item["first"][-1]
+        last = (item["last"] or first)[-1]
+        ranges += f"{re.escape(first)}-{re.escape(max(first, last))}"
+    return f"(?!/)[{'^' if negated else ''}{ranges}]"
