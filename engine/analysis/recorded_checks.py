@@ -114,10 +114,10 @@ class CheckFinder:
         judged = self._judge.judge(event, facts)
         text = shell_command(event.name, arguments)
         commands = split_commands(text[:MAX_LENGTH])
-        self._add_check(event, facts, commands, judged)
         if judged.changed:
             self._files.add(facts.steps, event.name, commands, judged.files)
             self._remember_scripts(commands, judged.files, arguments)
+        self._add_check(event, facts, commands, judged)
         if not judged.failed and any(self._writes(command) for command in commands):
             self._files.add(facts.steps, event.name, commands, ())
 
