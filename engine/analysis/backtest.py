@@ -343,12 +343,14 @@ def published_policy(named: NamedPolicy) -> PublishedPolicy | None:
     return one if one is not None and one.policy == named.policy else None
 
 
-def backtest_index(
-    policies: Sequence[NamedPolicy], place: str | None = None, *, find_checks: bool = False
-) -> Index:
+def backtest_index(policies: Sequence[NamedPolicy], place: str | None = None, *, find_checks: bool = False) -> Index:
     """Return the index that caches the results of these policies, with or without the checks in the records."""
     plain = msgspec.json.encode([named.policy for named in policies])
-    return Index(f"{'checks' if find_checks else 'backtest'} {sha256(plain).hexdigest()[:16]}", f"{__version__}.{INDEX_VERSION}", place)
+    return Index(
+        f"{'checks' if find_checks else 'backtest'} {sha256(plain).hexdigest()[:16]}",
+        f"{__version__}.{INDEX_VERSION}",
+        place,
+    )
 
 
 def backtest_record(policies: Sequence[Policy], path: Path, *, find_checks: bool = False) -> bytes:

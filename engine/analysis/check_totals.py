@@ -125,7 +125,9 @@ class CheckAggregator:
     """Adds up the checks of sessions, one at a time."""
 
     def __init__(self) -> None:
-        self._count = dict.fromkeys(("changed", "checked", "met", "stopped", "changed_after_stop", "failing_but_done"), 0)
+        self._count = dict.fromkeys(
+            ("changed", "checked", "met", "stopped", "changed_after_stop", "failing_but_done"), 0
+        )
         self._after_met, self._saved = RatioEstimator(), RatioEstimator()
         self._output_tokens = 0
         self._cost: float | None = None
