@@ -50,7 +50,7 @@ _SHOWS_ONLY = frozenset(
 _VARIANT = re.compile(r"[:\-_.]")
 _DECIDES = re.compile(
     r"^\s{0,40}assert\b|\bassert[A-Z]\w{0,40}\(|\bassert(?:\.\w{1,40})?\(|\b(?:sys\.)?exit\((?!0?\))|\bSystemExit\("
-    r"|\bexit [1-9$]|\bprocess\.exit\((?!0?\))|\b(?:unittest|pytest)\.main\(|\bTestCase\b|\bdef test_",
+    r"|\bexit [1-9$]|\bprocess\.exit\((?!0?\))|\b(?:unittest|pytest)\.main\(",
     re.MULTILINE,
 )
 _SET_E = re.compile(r"^set -\w{0,8}e", re.MULTILINE)
