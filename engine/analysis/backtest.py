@@ -73,7 +73,7 @@ class BacktestReport(Struct, frozen=True, kw_only=True):
     """Name of the swept setting."""
     policies: tuple[PolicyTotals, ...]
     checks: dict[str, CheckTotals] = {}
-    """The checks in the records, if they were asked for: of `all` sessions, and by verdict where the records have one."""
+    """The checks in the records, if they were asked for: of `all` sessions, and by their verdicts."""
     failing_but_done: tuple[CheckedSession, ...] = ()
     """Examples of sessions that said that they were done although their last check failed."""
     published: tuple[PublishedPolicy, ...] = ()

@@ -3,8 +3,8 @@
 Two points of a session are told apart:
 
 - met: the first check that passed after the last change of the work. What follows it did not change the work any more.
-- stop: the first check that passed after the first change: there `until` with that command as its check would have ended
-  the session. The work may have changed after it, since a check need not cover all of the task; that is counted.
+- stop: the first check that passed after the first change: there `until` with that command as its check would have
+  ended the session. The work may have changed after it, since a check need not cover all of the task; that is counted.
 
 The record's check may be another command each time, and only some of the tests, while `until` has one check.
 """

@@ -1,18 +1,19 @@
 """Checks in a recorded run: the tests that an agent ran itself, what each said, and the changes of the work between.
 
 A check is a command that runs tests of the work (`runner_commands.py`), or a script that decides by its exit code: one
-with a test's name, or one that the run wrote with an assertion or an exit code in it. A command that runs only some of the
-tests is a check, too. Builds and linters are none.
+with a test's name, or one that the run wrote with an assertion or an exit code in it. A command that runs only some of
+the tests is a check, too. Builds and linters are none.
 
 What a check said is read in this order; where nothing is left, it is unknown:
 
-1. its exit code, if the result shows one and it is that of the check: behind a pipe, `;` or `||` it is another command's;
+1. its exit code, if the result shows one and it is that of the check: with a pipe, `;` or `||` after the check it is
+   another command's;
 2. the summary line of a known runner in its output.
 
 A run in which no test ran, or that could not start (exit code 126 or 127), says nothing.
 
-The changes are those of `CallJudge`, without what does not last: files that the run itself created and later removed, and
-patches of the work. So a script that reproduces the problem, and its removal at the end, do not count.
+The changes are those of `CallJudge`, without what does not last: files that the run itself created and later removed,
+and patches of the work. So a script that reproduces the problem, and its removal at the end, do not count.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class CheckFinder:
             shown = " ".join(" ".join(commands[found[0]].words).split())[:COMMAND_LENGTH]
             if still_runs(event.content):
                 self._running = shown
-                said, summary = "unknown", None
+                said, summary = _UNKNOWN
             else:
                 said, summary = _said(event, commands, found)
         elif (
@@ -144,8 +145,8 @@ class CheckFinder:
                 step=facts.steps,
                 command=shown,
                 said=said,
-                passed=None if summary is None else summary.passed,
-                failed=None if summary is None else summary.failed,
+                passed=summary.passed,
+                failed=summary.failed,
             )
         )
 
@@ -188,6 +189,8 @@ CHECK_EVENTS = frozenset(_CHANGES)
 
 
 # ---- what a check said
+
+_UNKNOWN: tuple[Said, RunnerSummary] = ("unknown", RunnerSummary())
 
 
 def _said(event: ev.ToolCallResult, commands: Sequence[Command], checks: Sequence[int]) -> tuple[Said, RunnerSummary]:

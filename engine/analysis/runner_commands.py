@@ -9,8 +9,8 @@ from typing import NamedTuple
 from ..decision.program_text import code_effect
 
 RUNNERS = frozenset(
-    """pytest py.test tox nox nosetests nose2 unittest trial stestr jest vitest mocha karma cypress ava tap rspec phpunit
-    ctest bats runtests runtests.py run_tests.py testrepl doctest prove gotestsum""".split()
+    """pytest py.test tox nox nosetests nose2 unittest trial stestr jest vitest mocha karma cypress ava tap rspec
+    phpunit ctest bats runtests runtests.py run_tests.py testrepl doctest prove gotestsum""".split()
 )
 """Programs and Python modules that run tests whatever their arguments are."""
 TASKS = {

@@ -25,28 +25,30 @@ class RunnerSummary(Struct, frozen=True, kw_only=True):
 
 
 _FAILED = re.compile(
-    r"FAILED \((?:failures|errors|unexpected successes|expected failures|skipped)=\d|FAIL\t|FAIL$|--- FAIL: |test result: FAILED"
-    r"|error: could not compile|error: test failed|error: aborting due to|FAILURES!$|ERRORS!$|BUILD FAIL|\[ERROR\] BUILD FAIL"
-    r"|\[INFO\] BUILD FAILURE|\[ERROR\] COMPILATION ERROR|npm ERR! |npm error |make(?:\[\d+\])?: \*\*\* |ninja: build stopped"
-    r"|ERROR: +\w[\w.-]*: commands failed|evaluation failed :\(|(?:Error: )?ImportError while loading conftest|DO \*NOT\* COMMIT!$"
-    r"|!+ .{0,80}error(?:s)? during collection|not ok \d|ℹ fail [1-9]|# fail [1-9]|Failed! +- Failed:"
-    r"|\[  FAILED  \] \d|Tests failed|Some tests failed|FAILED: |FAIL \w"
+    r"FAILED \((?:failures|errors|unexpected successes|expected failures|skipped)=\d"  # unittest
+    r"|!+ .{0,80}errors? during collection|(?:Error: )?ImportError while loading conftest"  # pytest
+    r"|FAIL\t|FAIL$|FAIL \w|--- FAIL: |test result: FAILED|error: could not compile|error: test failed"  # Go, Rust
+    r"|(?:\[\w{1,8}\] )?BUILD FAIL|\[ERROR\] COMPILATION ERROR|npm (?:ERR!|error) |FAILURES!$|ERRORS!$"
+    r"|make(?:\[\d+\])?: \*\*\* |ninja: build stopped|ERROR: +\w[\w.-]*: commands failed|evaluation failed :\("
+    r"|not ok \d|[ℹ#] fail [1-9]|Failed! +- Failed:|\[  FAILED  \] \d|Tests failed|Some tests failed|FAILED: "
+    r"|DO \*NOT\* COMMIT!$"
 )
 _PASSED = re.compile(
-    r"OK(?: \([^()]{0,100}\))?$|ok  ?\t\S|ok +\S+/\S+\t|PASS$|test result: ok\. |(?:\[INFO\] )?BUILD SUCCESS|congratulations :\)"
-    r"|\s*\S+: commands succeeded|100% tests passed|ℹ fail 0$|# fail 0$|Passed! +- Failed:|\[  PASSED  \] [1-9]"
-    r"|All (?:\d+ )?tests (?:have )?passed|✅ All tests passed"
+    r"OK(?: \([^()]{0,100}\))?$|ok +\t\S|ok\t\S|PASS$|test result: ok\. |(?:\[\w{1,8}\] )?BUILD SUCCESS"
+    r"|congratulations :\)|\S+: commands succeeded|100% tests passed|[ℹ#] fail 0$|Passed! +- Failed:"
+    r"|\[  PASSED  \] [1-9]|(?:✅ )?All (?:\d+ )?tests (?:have )?passed"
 )
 _NOTHING = re.compile(
-    r"no tests ran|.{0,80}\bno tests (?:ran|to run|found|collected)|Ran 0 tests|NO TESTS RAN|collected 0 items|No tests? found"
-    r"|ok  ?\t\S+\t\S+ \[no tests to run\]|\[INFO\] No tests to run|test result: ok\. 0 passed; 0 failed;|No tests were found"
+    r"no tests ran|Ran 0 tests|NO TESTS RAN|collected 0 items|No tests? (?:found|were found)"
+    r"|.{0,80}\bno tests (?:ran|to run|found|collected)|ok +\t?\S+\t\S+ \[no tests to run\]|\[INFO\] No tests to run"
+    r"|test result: ok\. 0 passed; 0 failed;"
 )
 _COUNTED = re.compile(
-    r"(?:\d+ [a-z]+,? ?){1,8}in \d[\d.:]*s?\b"  # pytest
-    r"|tests finished: |test result: \w+\. |Tests: +\d|Tests +\d+ \w|(?:\[\w+\] )?Tests run: \d+, |\d+ (?:passing|failing|pending)\b"
-    r"|\d+% tests passed, \d+ tests failed|\d+ (?:examples?|tests?|runs|doctests?), (?:\d+ assertions, )?\d+ failures?"
-    r"|\d+ tests completed, \d+ failed|(?:Passed|Failed)! +- Failed:|OK \(\d+ tests?,|Executed \d+ tests?, with \d+ failures?"
-    r"|(?:ℹ|#) (?:pass|fail|tests) \d|\[  (?:PASSED|FAILED)  \] \d|FAILED \(|Ran \d+ tests? in |OK$|OK \("
+    r"(?:\d+ [a-z]+,? ?){1,8}in \d[\d.:]*s?\b|FAILED \(|Ran \d+ tests? in |OK$|OK \("  # pytest, unittest
+    r"|tests finished: |test result: \w+\. |Tests: +\d|Tests +\d+ \w|(?:\[\w+\] )?Tests run: \d+, "
+    r"|\d+ (?:passing|failing)\b|\d+% tests passed, \d+ tests failed|\d+ tests completed, \d+ failed"
+    r"|\d+ (?:examples?|tests?|runs|doctests?), (?:\d+ assertions, )?\d+ failures?|(?:Passed|Failed)! +- Failed:"
+    r"|Executed \d+ tests?, with \d+ failures?|[ℹ#] (?:pass|fail|tests) \d|\[  (?:PASSED|FAILED)  \] \d"
 )
 """Beginnings of lines that count tests."""
 _NUMBER_FIRST = re.compile(

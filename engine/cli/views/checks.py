@@ -1,4 +1,4 @@
-"""The checks in recorded sessions in the terminal: one table, and sessions that said done although their check failed."""
+"""The checks in recorded sessions in the terminal: one table, and sessions that said done with a failing check."""
 
 from __future__ import annotations
 

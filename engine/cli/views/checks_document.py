@@ -13,11 +13,11 @@ from ...analysis.backtest import BacktestReport, CheckedSession
 from ...analysis.check_totals import CheckTotals
 from ...analysis.statistics import Interval
 from ...base.sanitize import one_line
-from .backtest_document import JUDGED, headline, recorded_under
+from .backtest_document import headline, recorded_under
 from .document import Column, Listing, Table
 from .figures import dollars
 
-GROUPS = {"all": "all", **JUDGED}
+GROUPS: dict[str, str] = {"all": "all", "passed": "good", "failed": "bad", "not_run": "unknown"}
 """The words for each group of sessions, in the order of the rows."""
 COMMAND = 60
 """The most characters that are shown of a command."""
@@ -87,6 +87,10 @@ def _groups(report: BacktestReport) -> Table[GroupRow]:
         ),
         rows=[GroupRow(name, report.checks[name]) for name in names],
     )
+
+
+def _steps_after(row: GroupRow) -> str:
+    return _steps(row.found.steps_after_met, row.found.steps_after_met_share)
 
 
 def _steps(number: int, share: Interval | None) -> str:
