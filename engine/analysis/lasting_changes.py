@@ -41,10 +41,11 @@ class LastingChanges:
         if removed and self._is_clean_up(removed):
             self._removed.update(removed)
             return
-        written = tuple(_in(folder, file) for file in files)
+        applies = any(_applies_patch(command) for command in commands)
+        written = () if applies else tuple(_in(folder, file) for file in files)
         self._note(written, tool, commands, folder)
         self._removed -= {*written}
-        self._changes.append((step, written or ((folder,) if folder else ())))
+        self._changes.append((step, written or ((folder,) if folder and not applies else ())))
 
     def steps(self) -> tuple[int, ...]:
         """Return the numbers of the steps whose changes last, ascending, each once."""
@@ -106,6 +107,12 @@ def _operands(command: Command, programs: frozenset[str]) -> Iterator[str]:
     words = [unquoted(word) for word in without_prefixes(command.words)]
     if words and words[0].rpartition("/")[2] in programs:
         yield from (word for word in words[1:] if word[:1] != "-")
+
+
+def _applies_patch(command: Command) -> bool:
+    """Return whether a command changes the files that a patch names, which are not among its words."""
+    words = without_prefixes(command.words)
+    return words[:1] == ["patch"] or words[:2] in (["git", "apply"], ["git", "am"])
 
 
 def _edited_by(command: Command) -> Iterator[str]:

@@ -49,7 +49,7 @@ _SHOWS_ONLY = frozenset(
 """Options with which a runner runs no test."""
 _VARIANT = re.compile(r"[:\-_.]")
 _DECIDES = re.compile(
-    r"^\s{0,40}assert\b|\bassert[A-Z]\w{0,40}\(|\bassert(?:\.\w{1,40})?\(|\b(?:sys\.)?exit\((?!0?\))|\bSystemExit\("
+    r"^\s{0,40}assert\b|\bassert\w{1,60}\(|\bassert(?:\.\w{1,40})?\(|\b(?:sys\.)?exit\((?!0?\))|\bSystemExit\("
     r"|\bexit [1-9$]|\bprocess\.exit\((?!0?\))|\b(?:unittest|pytest)\.main\(",
     re.MULTILINE,
 )
