@@ -43,17 +43,17 @@ class LastingChanges:
             return
         applies = any(_applies_patch(command) for command in commands)
         written = () if applies else tuple(_in(folder, file) for file in files)
-        self._note(written, tool, commands, folder)
+        made = self._note(written, tool, commands, folder)
         self._removed -= {*written}
-        self._changes.append((step, written or ((folder,) if folder and not applies else ())))
+        self._changes.append((step, written or (() if applies else made or ((folder,) if folder else ()))))
 
     def steps(self) -> tuple[int, ...]:
         """Return the numbers of the steps whose changes last, ascending, each once."""
         lasting = {step for step, files in self._changes if not files or not all(map(self._is_gone, files))}
         return tuple(sorted(lasting))
 
-    def _note(self, written: Sequence[str], tool: str, commands: Sequence[Command], folder: str) -> None:
-        """Note which files a call created and which were there."""
+    def _note(self, written: Sequence[str], tool: str, commands: Sequence[Command], folder: str) -> tuple[str, ...]:
+        """Note which files a call created and which were there; return the folders and empty files that it made."""
         if commands:
             edited = {_in(folder, word) for command in commands for word in _edited_by(command)}
             made = {_in(folder, word) for command in commands for word in _made_by(command)}
@@ -65,6 +65,7 @@ class LastingChanges:
                 self._edited.add(file)
             elif file not in self._edited:
                 self._created.add(file)
+        return tuple(made)
 
     def _is_own(self, path: str) -> bool:
         """Return whether the run created this file or folder, or what it is in."""

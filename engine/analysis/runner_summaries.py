@@ -52,11 +52,12 @@ _COUNTED = re.compile(
 )
 """Beginnings of lines that count tests."""
 _NUMBER_FIRST = re.compile(
-    r"(?<![\d.])(\d{1,9})(?:% tests| tests?,?)? (passed|passing|failed|failing|failures?|errors?)\b"
+    r"(?<![\d.])(\d{1,9})(?: tests?,?)?"
+    r" (passed|passing|failed|failing|failures?|errors?|examples?|tests?|runs|doctests?)\b"
 )
 _WORD_FIRST = re.compile(
     r"(?<![A-Za-z])(passed|pass|failed|fail|failures?|errors?|tests run|total|tests|ran|skipped|ok|executed)"
-    r"(?::|=| \(| )\s{0,4}(\d{1,9})\b",
+    r"(?::|=| \(| )\s{0,9}(\d{1,9})\b",
     re.IGNORECASE,
 )
 _COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
@@ -75,7 +76,8 @@ def read_summary(output: str) -> RunnerSummary:
         for name, many in counted.items():
             counts[name] = counts.get(name, 0) + many
         failed = failed or bool(counted.get("failed")) or bool(_FAILED.match(line))
-        passed = passed or bool(counted.get("passed")) or bool(_PASSED.match(line))
+        counts_no_failure = counted.get("failed") == 0 and bool(counted.get("total"))
+        passed = passed or bool(counted.get("passed")) or counts_no_failure or bool(_PASSED.match(line))
     if "passed" not in counts and counts.get("total"):
         counts["passed"] = max(0, counts["total"] - counts.get("failed", 0) - counts.get("skipped", 0))
     return RunnerSummary(
@@ -97,7 +99,9 @@ def _lines(output: str) -> Iterator[str]:
 _NAMES = {
     **dict.fromkeys(("passed", "passing", "pass"), "passed"),
     **dict.fromkeys(("failed", "failing", "failure", "failures", "error", "errors", "fail"), "failed"),
-    **dict.fromkeys(("total", "tests run", "ran", "tests", "executed", "ok"), "total"),
+    **dict.fromkeys(
+        (*"total ran tests test executed ok example examples runs doctest doctests".split(), "tests run"), "total"
+    ),
     "skipped": "skipped",
 }
 
