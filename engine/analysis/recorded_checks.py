@@ -118,37 +118,34 @@ class CheckFinder:
         if judged.changed:
             self._files.add(facts.steps, event.name, commands, judged.files)
             self._remember_scripts(commands, judged.files, arguments)
-        self._add_check(event, facts, commands, judged)
+        check = self._check_in(event, commands, judged)
+        if check is not None:
+            shown, said, summary = check
+            self._of_step.append(
+                RecordedCheck(step=facts.steps, command=shown, said=said, passed=summary.passed, failed=summary.failed)
+            )
         if not judged.failed and any(self._writes(command) for command in commands):
             self._files.add(facts.steps, event.name, commands, ())
 
-    def _add_check(
-        self, event: ev.ToolCallResult, facts: Facts, commands: Sequence[Command], judged: CallJudgement
-    ) -> None:
-        found = [number for number, command in enumerate(commands) if self._is_check(command)]
-        if found:
-            shown = " ".join(" ".join(commands[found[0]].words).split())[:COMMAND_LENGTH]
+    def _check_in(
+        self, event: ev.ToolCallResult, commands: Sequence[Command], judged: CallJudgement
+    ) -> tuple[str, Said, RunnerSummary] | None:
+        """Return the check that a call made: its command, what it said and its summary; None if it made none."""
+        checks = [number for number, command in enumerate(commands) if self._is_check(command)]
+        if checks:
+            shown = " ".join(" ".join(commands[checks[0]].words).split())[:COMMAND_LENGTH]
             if still_runs(event.content):
                 self._running = shown
-                said, summary = _UNKNOWN
-            else:
-                said, summary = _said(event, commands, found)
-        elif (
-            self._running and judged.effect == "waits" and (summary := read_summary(event.content)).verdict is not None
-        ):
-            shown, self._running = self._running, ""
-            said = "passed" if summary.verdict else "failed"
-        else:
-            return
-        self._of_step.append(
-            RecordedCheck(
-                step=facts.steps,
-                command=shown,
-                said=said,
-                passed=summary.passed,
-                failed=summary.failed,
-            )
-        )
+                return shown, "unknown", RunnerSummary()
+            return (shown, *_said(event, commands, checks))
+        if not commands and judged.checks and "test" in event.name.lower():  # a tool that only runs tests
+            return (event.name, *_said(event, (), ()))
+        if self._running and judged.effect == "waits":
+            summary = read_summary(event.content)
+            if summary.verdict is not None:
+                shown, self._running = self._running, ""
+                return shown, "passed" if summary.verdict else "failed", summary
+        return None
 
     def _is_check(self, command: Command) -> bool:
         words = [unquoted(word) for word in without_prefixes(command.words)]
@@ -190,8 +187,6 @@ CHECK_EVENTS = frozenset(_CHANGES)
 
 # ---- what a check said
 
-_UNKNOWN: tuple[Said, RunnerSummary] = ("unknown", RunnerSummary())
-
 
 def _said(event: ev.ToolCallResult, commands: Sequence[Command], checks: Sequence[int]) -> tuple[Said, RunnerSummary]:
     """Return what the checks with these numbers among a call's commands said together, and the summary of the tests."""
@@ -201,7 +196,7 @@ def _said(event: ev.ToolCallResult, commands: Sequence[Command], checks: Sequenc
         code = 1
     if summary.nothing_ran or code in NOT_STARTED:
         return "unknown", summary
-    if code is not None and _is_exit_code_of(commands, checks[-1]):
+    if code is not None and _is_exit_code_of(commands, checks):
         if code:
             return "failed", summary
         return "failed" if summary.verdict is False and len(checks) > 1 else "passed", summary
@@ -210,8 +205,11 @@ def _said(event: ev.ToolCallResult, commands: Sequence[Command], checks: Sequenc
     return "passed" if summary.verdict else "failed", summary
 
 
-def _is_exit_code_of(commands: Sequence[Command], number: int) -> bool:
-    """Return whether the exit code of a whole command line says how this simple command ended."""
-    if commands[number].words[:1] in (["if"], ["while"], ["until"], ["!"]):
+def _is_exit_code_of(commands: Sequence[Command], checks: Sequence[int]) -> bool:
+    """Return whether the exit code of a call says how the last of its checks ended. No commands: the call is one."""
+    if not commands:
+        return True
+    last = checks[-1]
+    if commands[last].words[:1] in (["if"], ["while"], ["until"], ["!"]):
         return False
-    return all(command.operator == "&&" for command in commands[number + 1 :])
+    return all(command.operator == "&&" for command in commands[last + 1 :])

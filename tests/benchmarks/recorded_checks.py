@@ -2,8 +2,8 @@
 
     python tests/benchmarks/recorded_checks.py FOLDER_WITH_DATA
 
-The labels are in `tests/engine/analysis/recorded_checks.csv`; the sessions are read as for judgement.py. A step is right
-if it is the labelled one; a session without a label for a step is right if none is found.
+The labels are in `tests/engine/analysis/recorded_checks.csv`; the sessions are read as for judgement.py. Precision is
+the share of the steps found that are the labelled ones, recall that of the labelled ones that are found.
 """
 
 from __future__ import annotations

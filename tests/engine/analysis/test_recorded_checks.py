@@ -40,7 +40,8 @@ def script(name: str, text: str) -> Made:
 
 
 def test_the_exit_code_of_the_check_decides() -> None:
-    assert said(ran("pytest", code(0)), ran("cd /app && npm test", code(1)), ran("make test && echo fine", code(0))) == [
+    made = ran("pytest", code(0)), ran("cd /app && npm test", code(1)), ran("make test && echo fine", code(0))
+    assert said(*made) == [
         (1, "passed"), (2, "failed"), (3, "passed")
     ]  # fmt: skip
 
@@ -104,6 +105,12 @@ def test_a_script_of_the_run_that_writes_files_changes_the_work() -> None:
 
 def test_a_failing_call_of_a_tool_with_a_status_has_failed() -> None:
     assert said(ran("pytest", "broken", "error")) == [(1, "failed")]
+
+
+def test_a_tool_that_runs_tests_by_its_name_is_a_check() -> None:
+    own = replace(STARTED, engine="", tools=(ToolSpec(name="run_tests", description="", parameters={}),))
+    made = steps(did("run_tests", "", "3 passed in 0.1s"), did("run_tests", "", "1 failed in 0.1s"), did("run_tests"))
+    assert [check.said for check in found(made, own).checks] == ["passed", "failed", "unknown"]
 
 
 def test_reading_a_test_and_printing_its_words_is_no_check() -> None:

@@ -9,13 +9,17 @@ from hypothesis import strategies as st
 RUN = (
     "pytest", "pytest -n 4 tests", "./venv/bin/pytest -q", "python -m pytest tests/test_a.py", "python3.11 -m unittest",
     "python -m coverage run -m pytest", "python manage.py test app", "./tests/runtests.py model_fields",
-    "python3 tests/runtests.py forms", "mvn test", "./mvnw -q test -Dtest=A", "./gradlew :core:test", "mvn clean install",
-    "npm test", "npm run test:unit", "yarn test", "cargo test --lib -- blobs", "go test ./...", "make test", "make -j4 check",
+    "python3 tests/runtests.py forms", "mvn test", "./mvnw -q test -Dtest=A", "./gradlew :core:test",
+    "mvn clean install",
+    "npm test", "npm run test:unit", "yarn test", "cargo test --lib -- blobs", "go test ./...", "make test",
+    "make -j4 check",
     "dotnet test", "tox -e py311", "node --test", "python setup.py test", "ctest --output-on-failure", "jest src",
 )  # fmt: skip
 DO_NOT = (
-    "", "ls tests", "cat test_a.py", "grep -r test .", "pytest --collect-only", "pytest --version", "python -m pip install x",
-    "python", "python x.py", "python -c pass", "mvn compile", "mvn package -DskipTests", "cargo build", "go build ./...",
+    "", "ls tests", "cat test_a.py", "grep -r test .", "pytest --collect-only", "pytest --version",
+    "python -m pip install x",
+    "python", "python x.py", "python -c pass", "mvn compile", "mvn package -DskipTests", "cargo build",
+    "go build ./...",
     "go vet ./...", "npm install", "npm run build", "make", "make all", "make -n test", "ruff check .", "mypy .", "tsc",
     "git checkout test", "echo pytest", "cargo test --no-run",
 )  # fmt: skip
@@ -41,7 +45,8 @@ def test_the_script_that_a_command_runs_is_its_program_or_what_an_interpreter_is
 
 def test_a_script_decides_if_it_asserts_or_exits_with_a_code_and_does_not_only_print() -> None:
     deciding = (
-        "assert f(1) == 2", "    assert x", "self.assertEqual(a, b)", "assert_array_equal(a, b)", "sys.exit(1)", "exit(1)",
+        "assert f(1) == 2", "    assert x", "self.assertEqual(a, b)", "assert_array_equal(a, b)", "sys.exit(1)",
+        "exit(1)",
         "raise SystemExit(2)", "unittest.main()", "process.exit(1)", "assert(a == b);",
     )  # fmt: skip
     assert [text for text in deciding if not read_script("reproduce.py", text).decides] == []

@@ -26,19 +26,24 @@ PASSING = {
     "Passed!  - Failed:     0, Passed:     5, Skipped:     0, Total:     5": (5, 0),
     "= tests finished: 54 passed, 29 skipped, in 0.30 seconds =": (54, 0),
     "# tests 3\n# pass 3\n# fail 0": (3, 0),
-    "[  PASSED  ] 12 tests.": (None, None),
+    "[  PASSED  ] 12 tests.": (12, 0),
     "  congratulations :)": (None, None),
     "\x1b[32m2 passed\x1b[0m in 0.1s": (2, 0),
 }
 FAILING = (
     "3 failed, 20 passed in 0.5s", "== 1 error in 0.1s ==", "!!!! Interrupted: 1 error during collection !!!!",
-    "ImportError while loading conftest '/a/conftest.py'.", "FAILED (failures=2)", "FAILED (failures=1, errors=2, skipped=4)",
+    "ImportError while loading conftest '/a/conftest.py'.", "FAILED (failures=2)",
+    "FAILED (failures=1, errors=2, skipped=4)",
     "test result: FAILED. 4 passed; 1 failed; 0 ignored", "error: could not compile `a` (lib test) due to 4 errors",
-    "--- FAIL: TestA (0.00s)", "FAIL\tpkg [build failed]", "ok  \ta\t0.1s\nFAIL\tb\t0.2s\nFAIL", "Tests: 1 failed, 3 passed, 4 total",
-    "  2 passing (1s)\n  1 failing", "Tests run: 5, Failures: 1, Errors: 0, Skipped: 0\nBUILD FAILURE", "[INFO] BUILD FAILURE",
-    "BUILD FAILED in 2s", "12 tests completed, 3 failed", "npm ERR! Test failed.", "make: *** [Makefile:3: test] Error 1",
+    "--- FAIL: TestA (0.00s)", "FAIL\tpkg [build failed]", "ok  \ta\t0.1s\nFAIL\tb\t0.2s\nFAIL",
+    "Tests: 1 failed, 3 passed, 4 total",
+    "  2 passing (1s)\n  1 failing", "Tests run: 5, Failures: 1, Errors: 0, Skipped: 0\nBUILD FAILURE",
+    "[INFO] BUILD FAILURE",
+    "BUILD FAILED in 2s", "12 tests completed, 3 failed", "npm ERR! Test failed.",
+    "make: *** [Makefile:3: test] Error 1",
     "50% tests passed, 2 tests failed out of 4", "5 examples, 1 failure", "FAILURES!", "not ok 2 - adds",
-    "Failed!  - Failed:     1, Passed:     5", "= tests finished: 1 passed, 2 failed, in 0.01 seconds =", "DO *NOT* COMMIT!",
+    "Failed!  - Failed:     1, Passed:     5", "= tests finished: 1 passed, 2 failed, in 0.01 seconds =",
+    "DO *NOT* COMMIT!",
     "[  FAILED  ] 1 test, listed below:",
 )  # fmt: skip
 SILENT = (
@@ -70,8 +75,10 @@ def test_words_that_no_runner_writes_say_nothing() -> None:
 
 def test_a_run_without_a_test_has_not_passed() -> None:
     nothing = (
-        "no tests ran in 0.01s", "collected 0 items", "Ran 0 tests in 0.000s\n\nOK", "testing: warning: no tests to run\nPASS",
-        "ok  \tpkg\t0.006s [no tests to run]", "test result: ok. 0 passed; 0 failed; 0 ignored", "No tests found, exiting",
+        "no tests ran in 0.01s", "collected 0 items", "Ran 0 tests in 0.000s\n\nOK",
+        "testing: warning: no tests to run\nPASS",
+        "ok  \tpkg\t0.006s [no tests to run]", "test result: ok. 0 passed; 0 failed; 0 ignored",
+        "No tests found, exiting",
     )  # fmt: skip
     assert [
         text for text in nothing if (found := read_summary(text)).verdict is not None or not found.nothing_ran
