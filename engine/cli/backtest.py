@@ -21,9 +21,8 @@ from ..records.files import find_records
 from .commands import add_command
 from .factory import load_fitted_policy, load_policy
 from .options import add_indexed_records, add_labels, read_labels
-from .views.backtest import render_backtest
+from .views.backtest import render_backtest, render_checks
 from .views.backtest_page import backtest_page
-from .views.checks import render_checks
 from .views.html import check_writable, write_page
 from .views.tables import indexed, print_parts, progress, warn_of_unmatched
 from .views.text import counted

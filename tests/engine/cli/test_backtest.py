@@ -288,6 +288,8 @@ async def test_until_finds_when_the_tests_passed_and_what_came_after(tmp_path: P
         "passed": 1,
         "failed": 1,
     }
+    found = done.json["checks"]["all"]
+    assert (found["checked"], found["met"], found["steps_after_met"], found["saved_steps"]) == (1, 1, 3, 3)
     lines = [json.loads(line) for line in (tmp_path / "each.json").read_text().splitlines()]
     assert [Path(line["record"]).name for line in lines] == ["a.jsonl", "b.jsonl"]
     assert [line["verdict"] for line in lines] == ["passed", "failed"]
