@@ -41,6 +41,8 @@ TASKS = {
 }
 """Programs that run tests for one of these tasks."""
 _SCRIPTS = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".R", ".jl")
+MAX_TEXT = 100_000
+"""Number of characters that are read of a script."""
 _INTERPRETERS = re.compile(r"(?:python|pypy|node|ruby|perl|php)[\d.]*|bash|sh|zsh|dash|ksh|lua|Rscript|julia|bun|deno")
 _SHOWS_ONLY = frozenset(
     "--version -V --help -h --collect-only --co --fixtures --markers --listTests --list -DskipTests -DskipTests=true "
@@ -119,8 +121,9 @@ class ScriptText(NamedTuple):
 def read_script(path: str, text: str) -> ScriptText:
     """Return what a script does. path: its path. text: its text, or what holds it.
 
-    A script that writes files, like one that applies a patch, only decides if its name says that it is a test.
+    Only the first `MAX_TEXT` characters are read. A script that writes files, like one that applies a patch, only decides if its name says that it is a test.
     """
+    text = text[:MAX_TEXT]
     writes = path.endswith(_SCRIPTS) and code_effect(text).effect == "changes"
     named = "test" in path.rpartition("/")[2].lower()
     fails = _DECIDES.search(text) or (path.endswith((".sh", ".bash")) and named and _SET_E.search(text))

@@ -9,6 +9,8 @@ from ..decision.shell_syntax import Command, unquoted
 
 ARTEFACTS = frozenset(("__pycache__", ".pytest_cache", ".coverage", "htmlcov", ".mypy_cache", ".ruff_cache", ".tox"))
 """Names of what checks leave behind."""
+MAX_FILES = 500
+"""Maximum number of created, edited and removed files that are remembered of a run, each; further changes last."""
 _PATCHES = (".patch", ".diff")
 _REMOVERS = frozenset(("rm", "rmdir", "unlink"))
 _BESIDE_REMOVAL = frozenset(("cd", "echo", "ls", "true", "pwd", "printf"))
@@ -39,7 +41,7 @@ class LastingChanges:
         folder = _folder(commands)
         removed = [_in(folder, path) for path in _removed_by(commands)]
         if removed and self._is_clean_up(removed):
-            self._removed.update(removed)
+            self._removed.update(removed[: max(0, MAX_FILES - len(self._removed))])
             return
         applies = any(_applies_patch(command) for command in commands)
         written = () if applies else tuple(_in(folder, file) for file in files)
@@ -61,10 +63,9 @@ class LastingChanges:
             creates = any(verb in tool.lower() for verb in _CREATORS)
             edited, made = set() if creates else {*written}, set[str]()
         for file in (*made, *written):
-            if file in edited and not self._is_own(file):
-                self._edited.add(file)
-            elif file not in self._edited:
-                self._created.add(file)
+            known = self._edited if file in edited and not self._is_own(file) else self._created
+            if len(known) < MAX_FILES and file not in self._edited:
+                known.add(file)
         return tuple(made)
 
     def _is_own(self, path: str) -> bool:
