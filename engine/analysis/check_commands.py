@@ -121,8 +121,8 @@ class ScriptText(NamedTuple):
 def read_script(path: str, text: str) -> ScriptText:
     """Return what a script does. path: its path. text: its text, or what holds it.
 
-    Only the first `MAX_TEXT` characters are read. A script that writes files, like one that applies a patch, only decides
-    if its name says that it is a test.
+    Only the first `MAX_TEXT` characters are read. A script that writes files, like one that applies a patch, decides
+    only if its name says that it is a test.
     """
     text = text[:MAX_TEXT]
     writes = path.endswith(_SCRIPTS) and code_effect(text).effect == "changes"
