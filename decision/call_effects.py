@@ -22,6 +22,7 @@ The arguments are decoded once, and only the first `shell_commands.MAX_LENGTH` c
 from __future__ import annotations
 
 import re
+import shlex
 from functools import cache, lru_cache
 from typing import Any
 
@@ -101,6 +102,20 @@ def effect_of(name: str, arguments: str, reads: bool | None = None) -> Effect:
 def runs_commands(name: str) -> bool:
     """Return whether a tool of this name runs shell commands or programs, so that its arguments tell its effect."""
     return _kind(name) in (_SHELL, _CODE)
+
+
+def shell_command(name: str, arguments: str) -> str:
+    """Return the shell command among a call's arguments; empty if the tool runs none. Never raises."""
+    kind, given = _kind(name), _decoded(arguments)
+    if kind not in (_SHELL, ""):
+        return ""
+    for key in _COMMANDS if kind else ("command", "cmd", "shell_command"):
+        value = getattr(given, key)
+        if type(value) is str and value.strip() and (kind or value not in _subcommands()):
+            return value
+        if type(value) is list and value and all(type(word) is str for word in value):
+            return "\n".join(value) if key == "commands" else shlex.join(value)
+    return arguments if kind and given is _NO_ARGUMENTS and len(arguments) <= MAX_ARGUMENTS else ""
 
 
 def call_effect(name: str, arguments: str, reads: bool | None = None) -> CallEffect:

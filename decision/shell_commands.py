@@ -173,7 +173,7 @@ _TEST_FILE = re.compile(
 )
 
 
-def _is_test(path: str) -> bool:
+def is_test(path: str) -> bool:
     """Return whether a file's name, not its folder, says that it is a test."""
     name = path.rpartition("/")[2].lower()
     return bool(_TEST_FILE.search(name)) or name.startswith(("runtests", "run_tests", "test_"))
@@ -211,7 +211,7 @@ def _script(path: str, arguments: list[str]) -> CallEffect:
         return _CHECKS if _first(arguments) in ("test", "build", "build_ext", "check", "pytest") else _CHANGES
     if "--help" in arguments:
         return _READS
-    return _CHECKS if _is_test(path) else _of_output(path, arguments)
+    return _CHECKS if is_test(path) else _of_output(path, arguments)
 
 
 def _of_output(program: str, arguments: list[str]) -> CallEffect:
@@ -234,7 +234,7 @@ def _shell(arguments: list[str], document: str, depth: int) -> CallEffect:
         if word[:1] == "-" and word[1:2] != "-" and "c" in word and at + 1 < len(arguments):
             return _nested(arguments[at + 1], depth)
         if word[:1] not in "-+":
-            return _CHECKS if _is_test(word) else _of_output(word, arguments[at + 1 :])
+            return _CHECKS if is_test(word) else _of_output(word, arguments[at + 1 :])
     return _nested(document, depth) if document else _UNKNOWN
 
 
@@ -373,7 +373,7 @@ def _of_unknown(name: str, word: str, arguments: list[str], document: str, depth
         return _CHANGES if name.startswith("pip") else _CHECKS
     if "--help" in arguments or arguments[:1] in (["--version"], ["-version"], ["-V"]):
         return _READS
-    if _is_test(name) and ("/" in word or "." in name):
+    if is_test(name) and ("/" in word or "." in name):
         return _CHECKS
     found = verb_effect(name) if "/" not in word and "." not in name and ("_" in name or "-" in name) else "unknown"
     return _of_output(name, arguments) if found == "unknown" else _BY_EFFECT[found]

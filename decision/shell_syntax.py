@@ -27,19 +27,21 @@ NO_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"
 class Command:
     """A simple command: its words, the files that receive its output, and the text of its here document."""
 
-    __slots__ = ("document", "files", "piped", "words")
+    __slots__ = ("document", "files", "operator", "piped", "words")
 
-    def __init__(self, piped: bool) -> None:
+    def __init__(self, operator: str = "") -> None:
         self.words: list[str] = []
         self.files: list[str] = []
         self.document = ""
-        self.piped = piped
+        self.operator = operator
+        """What stands between the command before it and this one: `&&`, `;`, `|`, a line feed; empty for the first."""
+        self.piped = operator[:1] == "|" and operator != "||"
 
 
 def split_commands(text: str) -> list[Command]:
     """Split a text into simple commands."""
     commands: list[Command] = []
-    command = Command(piped=False)
+    command = Command()
     documents: list[tuple[Command, str]] = []
     at, length, into, level, array = 0, len(text), "", 0, False
     while at < length:
@@ -65,14 +67,16 @@ def split_commands(text: str) -> list[Command]:
                 documents = []
             level += (shown == "(") - (shown == ")")
             if level < 0:  # the pattern of a case
-                level, command = 0, Command(piped=False)
+                level, command = 0, Command()
                 continue
             if shown == "(" and len(command.words) == 1 and text[token.start() - 1] not in "$<> \t=":
-                command = Command(piped=False)  # the definition of a function
+                command = Command()  # the definition of a function
                 continue
             if command.words or command.files:
                 commands.append(command)
-            command = Command(piped=shown[0] == "|" and shown != "||")
+            elif shown == "\n":
+                continue  # an empty line, as after `&&`
+            command = Command(shown)
         elif kind == "here":
             documents.append((command, shown.lstrip("<- \t").strip("'\"\\")))
         elif kind == "to" or kind == "from":

@@ -25,6 +25,7 @@ from ..decision.policy_files import Fitted, with_setting
 from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
+from .check_totals import CheckAggregator, CheckTotals, SessionChecks, session_checks
 from .false_stops import StoppedSessions, StoppedSessionsAggregator
 from .labels import Labels, LabelStatistics, RunNames
 from .policy_simulation import BacktestResult, Finding, Parting, backtest
@@ -71,6 +72,10 @@ class BacktestReport(Struct, frozen=True, kw_only=True):
     swept: str | None = None
     """Name of the swept setting."""
     policies: tuple[PolicyTotals, ...]
+    checks: dict[str, CheckTotals] = {}
+    """The checks in the records, if they were asked for: of `all` sessions, and by their verdicts."""
+    failing_but_done: tuple[CheckedSession, ...] = ()
+    """Examples of sessions that said that they were done although their last check failed."""
     published: tuple[PublishedPolicy, ...] = ()
     """How the rules of other projects were read as policies; empty unless they were asked for."""
     bad: tuple[BadRecord, ...] = ()
@@ -166,6 +171,19 @@ class SessionCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     finding: SessionFinding
 
 
+class CheckedSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The checks of one session, with its identification."""
+
+    record: str
+    """Path of the record."""
+    session_id: str
+    model: str = ""
+    used: ResourceUse = ResourceUse()
+    stop_reason: str = ""
+    verdict: EvaluationVerdict = "not_run"
+    until: SessionChecks
+
+
 class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Results of each policy for one session."""
 
@@ -187,6 +205,8 @@ class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Number of steps by what they brought."""
     findings: tuple[SessionFinding, ...] = ()
     """One per policy, in their order."""
+    checks: SessionChecks | None = None
+    """None if they were not asked for."""
     damaged: int = 0
     """Number of lines of the record that could not be read."""
     lost: int = 0
@@ -247,16 +267,20 @@ def backtest_records(
     progress: ProgressCallback | None = None,
     on_case: Callable[[str, SessionCase], None] | None = None,
     beside_published: bool = False,
+    find_checks: bool = False,
+    on_checked: Callable[[CheckedSession], None] | None = None,
 ) -> BacktestReport:
     """Backtest every record under each policy. Files that cannot be read are listed in the report.
 
     against: another policy, with which the others are compared. labels: verdicts that the records lack. index: cached
     results, from `backtest_index` of all policies including `against`. on_case: called with a policy's name and the
     result of one session. beside_published: include how the rules of other projects were read, for policies that are
-    such rules. Raises WrongUse as `Labels.verdicts_of` and `Labels.check_used` do.
+    such rules. find_checks: find the checks in the records, too. on_checked: called with those of one session. Raises
+    WrongUse as `Labels.verdicts_of` and `Labels.check_used` do.
     """
     every = [*policies, *([against] if against is not None else [])]
-    work = partial(backtest_record, [named.policy for named in every])
+    work = partial(backtest_record, [named.policy for named in every], find_checks=find_checks)
+    checked = CheckedSessions()
     aggregators = [PolicyAggregator(named.name, named.value) for named in every]
     sessions = runs = 0
     used = ResourceUse()
@@ -277,6 +301,11 @@ def backtest_records(
         if labels is not None:
             session = replace(session, verdict=_labelled_verdict(session, labels, path))
         verdicts[session.verdict] += 1
+        if session.checks is not None:
+            found = checked_session(str(path), session, session.checks)
+            checked.add(found)
+            if on_checked is not None:
+                on_checked(found)
         other = session.findings[-1] if against is not None else None
         for number, aggregator in enumerate(aggregators):
             case = session_case(str(path), session, number)
@@ -300,6 +329,8 @@ def backtest_records(
         against=against.name if against is not None else None,
         swept=swept,
         policies=tuple(aggregator.totals() for aggregator in aggregators),
+        checks=checked.totals(),
+        failing_but_done=tuple(checked.failing_but_done),
         published=tuple(filter(None, map(published_policy, every))) if beside_published else (),
         bad=tuple(bad),
         damaged=tuple(damaged),
@@ -312,29 +343,35 @@ def published_policy(named: NamedPolicy) -> PublishedPolicy | None:
     return one if one is not None and one.policy == named.policy else None
 
 
-def backtest_index(policies: Sequence[NamedPolicy], place: str | None = None) -> Index:
-    """Return the index that caches the results of these policies."""
+def backtest_index(policies: Sequence[NamedPolicy], place: str | None = None, *, find_checks: bool = False) -> Index:
+    """Return the index that caches the results of these policies, with or without the checks in the records."""
     plain = msgspec.json.encode([named.policy for named in policies])
-    return Index(f"backtest {sha256(plain).hexdigest()[:16]}", f"{__version__}.{INDEX_VERSION}", place)
+    return Index(
+        f"{'checks' if find_checks else 'backtest'} {sha256(plain).hexdigest()[:16]}",
+        f"{__version__}.{INDEX_VERSION}",
+        place,
+    )
 
 
-def backtest_record(policies: Sequence[Policy], path: Path) -> bytes:
+def backtest_record(policies: Sequence[Policy], path: Path, *, find_checks: bool = False) -> bytes:
     """Backtest one record and return the `SessionBacktest` as MessagePack, for the index and between processes.
 
     Raises WrongUse if the file is not a record.
     """
-    events = scan(path)
-    result = backtest_session(events, policies)
+    events = scan(path, attachments=find_checks)  # a summary stands at the end of an output
+    result = backtest_session(events, policies, find_checks=find_checks)
     return msgspec.msgpack.encode(replace(result, damaged=events.damaged_lines, lost=events.lost))
 
 
 # ---- one session
 
 
-def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> SessionBacktest:
+def backtest_session(
+    events: Iterable[Event], policies: Sequence[Policy], *, find_checks: bool = False
+) -> SessionBacktest:
     """Backtest the runs of a session. Raises WrongUse if a policy names an unknown rule."""
     guards = tuple(name for policy in policies for name in policy.guards)
-    runs = list(backtest(events, policies, rules_of(guards)))
+    runs = list(backtest(events, policies, rules_of(guards), find_checks=find_checks))
     digests = [run.digest for run in runs]
     used = sum((digest.used for digest in digests), ResourceUse())
     return SessionBacktest(
@@ -349,6 +386,7 @@ def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> Ses
         prompt=digests[0].prompt if digests else "",
         steps=add_counts(run.steps for run in runs),
         findings=tuple(_session_finding(runs, number) for number in range(len(policies))),
+        checks=session_checks(runs) if find_checks else None,
     )
 
 
@@ -428,6 +466,39 @@ def session_case(record: str, session: SessionBacktest, number: int) -> SessionC
         verdict=session.verdict,
         finding=session.findings[number],
     )
+
+
+def checked_session(record: str, session: SessionBacktest, checks: SessionChecks) -> CheckedSession:
+    """Return the checks of a session with its identification."""
+    return CheckedSession(
+        record=record,
+        session_id=session.session_id,
+        model=session.model,
+        used=session.used,
+        stop_reason=session.stop_reason,
+        verdict=session.verdict,
+        until=checks,
+    )
+
+
+class CheckedSessions:
+    """Adds up the checks of sessions: of all, and by their verdicts."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, CheckAggregator] = {}
+        self.failing_but_done: list[CheckedSession] = []
+        """The first `MAX_EXAMPLES` sessions that said that they were done although their last check failed."""
+
+    def add(self, session: CheckedSession) -> None:
+        """Add a session."""
+        for group in ("all", session.verdict):
+            self._groups.setdefault(group, CheckAggregator()).add(session.used.steps, session.until)
+        if session.until.failing_but_done and len(self.failing_but_done) < MAX_EXAMPLES:
+            self.failing_but_done.append(session)
+
+    def totals(self) -> dict[str, CheckTotals]:
+        """Return the totals so far, of `all` and by verdict; empty without sessions."""
+        return {group: aggregator.totals() for group, aggregator in self._groups.items()}
 
 
 # ---- one policy over all sessions

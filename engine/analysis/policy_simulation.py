@@ -34,6 +34,7 @@ from ..decision.rules import Rule
 from ..decision.step_judge import StepJudge
 from ..decision.transcript import estimate_tokens
 from .recent_calls import fold_calls
+from .recorded_checks import CHECK_EVENTS, CheckFinder, RunChecks
 from .summary import SUMMARY_EVENTS, ResourceUse, RunSummary, SummaryBuilder
 
 Parting = Literal["same", "earlier", "later", "diverges", "refused"]
@@ -86,29 +87,38 @@ class BacktestResult(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     steps: Mapping[str, int]
     """Number of steps by what they brought (`StepKind`), including those of a copied beginning."""
+    checks: RunChecks = RunChecks()
+    """The checks in the record, if they were asked for."""
 
 
 def backtest(
-    events: Iterable[ev.Event], policies: Sequence[Policy], user_rules: tuple[Rule, ...] = ()
+    events: Iterable[ev.Event],
+    policies: Sequence[Policy],
+    user_rules: tuple[Rule, ...] = (),
+    *,
+    find_checks: bool = False,
 ) -> Iterator[BacktestResult]:
     """Yield a result for each run in the events of one record, under each of the policies.
 
     Stream parts may be left out of the events. `user_rules` are the user's own rules and guards that the policies name;
-    if one of them uses `recent`, the latest calls are remembered for it (`recent_calls`). Raises WrongUse if a policy
-    names a rule or guard that is neither built in nor among them.
+    if one of them uses `recent`, the latest calls are remembered for it (`recent_calls`). find_checks: whether to find
+    the checks in the record, too. Raises WrongUse if a policy names a rule or guard that is neither built in nor among
+    them.
     """
     fold_event = fold_calls if any("recent" in rule.sees for rule in user_rules) else fold
     facts, judge = Facts(), StepJudge()
     builder: SummaryBuilder | None = None
+    checks: CheckFinder | None = None
     simulations: list[PolicySimulation] = []
     steps: Counter[str] = Counter()
     for event in events:
         if isinstance(event, ev.RunStarted):
             if builder is not None:
-                yield _backtested(builder, facts, simulations, steps)
+                yield _backtested(builder, facts, simulations, steps, checks)
             judge.feed(facts, event)
             facts = fold_event(Facts(), event)
             builder, steps = SummaryBuilder(event, facts), Counter()
+            checks = CheckFinder(event, builder.judge) if find_checks else None
             simulations = [PolicySimulation(policy, event, facts, user_rules) for policy in policies]
         elif builder is not None:
             if type(event) is ev.StepFinished and event.judged is None:
@@ -118,20 +128,27 @@ def backtest(
                 steps[facts.brought] += 1
             if type(event) in _RELEVANT_EVENTS:
                 builder.feed(event, facts)
+                if checks is not None:
+                    checks.feed(event, facts)
                 for simulation in simulations:
                     simulation.feed(event, facts)
     if builder is not None:
-        yield _backtested(builder, facts, simulations, steps)
+        yield _backtested(builder, facts, simulations, steps, checks)
 
 
 def _backtested(
-    builder: SummaryBuilder, facts: Facts, simulations: Iterable[PolicySimulation], steps: Mapping[str, int]
+    builder: SummaryBuilder,
+    facts: Facts,
+    simulations: Iterable[PolicySimulation],
+    steps: Mapping[str, int],
+    checks: CheckFinder | None,
 ) -> BacktestResult:
     digest = builder.build(facts)
     if digest.is_copy:
         return BacktestResult(digest=digest, findings=(_NOTHING_OF_ITS_OWN,) * len(tuple(simulations)), steps=steps)
     findings = tuple(simulation.finding(digest) for simulation in simulations)
-    return BacktestResult(digest=digest, findings=findings, steps=steps)
+    found = RunChecks() if checks is None else checks.build(facts)
+    return BacktestResult(digest=digest, findings=findings, steps=steps, checks=found)
 
 
 _NOTHING_OF_ITS_OWN = Finding(parting="same", saved=ResourceUse())
@@ -572,4 +589,4 @@ _CHANGES: dict[type, Callable[[PolicySimulation, Any], None]] = {
 }
 SIMULATION_EVENTS = frozenset(_CHANGES)
 """Event types that a simulation looks at."""
-_RELEVANT_EVENTS = SUMMARY_EVENTS | SIMULATION_EVENTS
+_RELEVANT_EVENTS = SUMMARY_EVENTS | SIMULATION_EVENTS | CHECK_EVENTS

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
-from ..analysis.backtest import NamedPolicy, SessionCase, backtest_index, backtest_records, parse_sweep
+from ..analysis.backtest import CheckedSession, NamedPolicy, SessionCase, backtest_index, backtest_records, parse_sweep
 from ..analysis.published_policies import BY_NAME, PUBLISHED, guards_alone
 from ..decision import POLICIES, WrongUse
 from ..decision.errors import did_you_mean
@@ -20,7 +21,7 @@ from ..records.files import find_records
 from .commands import add_command
 from .factory import load_fitted_policy, load_policy
 from .options import add_indexed_records, add_labels, read_labels
-from .views.backtest import render_backtest
+from .views.backtest import render_backtest, render_checks
 from .views.backtest_page import backtest_page
 from .views.html import check_writable, write_page
 from .views.tables import indexed, print_parts, progress, warn_of_unmatched
@@ -33,6 +34,9 @@ three built-in policies are tested.
 
 `--against published` puts the stop rules of other projects next to yours, each as a policy: opencode, gemini-cli,
 cline, openhands and more (docs/reference/published_rules.md). Each of their names can also be given to --policy.
+
+`--until` looks for the checks in the records instead, tests that the agent itself ran: when one passed after the last
+change of the work, what came after, and where `until` would have ended each session.
 """
 _LISTS = {
     "how a session can differ": {
@@ -58,6 +62,7 @@ _EXAMPLES = (
         "Compare with the stop rules of other projects",
         "endstop backtest records/ --policy mine.toml --against published",
     ),
+    ("See how many steps came after the tests had passed", "endstop backtest records/ --until"),
 )
 
 
@@ -89,13 +94,24 @@ def add_to(commands: Any) -> None:
         metavar="SETTING=A:B:STEP",
         help="test the policy (default agent) with each of these values of one setting; or SETTING=V,V,V",
     )
+    policies.add_argument(
+        "--until",
+        action="store_true",
+        help="instead of testing policies, find the tests that the agents ran: when they passed, and what came after",
+    )
     add_labels(reading, "in addition to what the records say")
     output.add_argument("--html", metavar="FILE", help="also write an HTML page, with the curve of a sweep")
-    output.add_argument("--each", metavar="FILE", help="also write one line of JSON for each session and policy")
+    output.add_argument(
+        "--each",
+        metavar="FILE",
+        help="also write one line of JSON for each session and policy; with --until, for each session",
+    )
 
 
 def command(args: argparse.Namespace) -> int:
     """Run the backtest and return the exit code. Raises WrongUse."""
+    if args.until:
+        return _find_checks(args)
     if args.against == _PUBLISHED:
         if args.sweep is not None:
             raise WrongUse("--sweep changes one policy, --against published tests many: give one of the two")
@@ -111,7 +127,7 @@ def command(args: argparse.Namespace) -> int:
     every = [*policies, *([against] if against is not None else [])]
     with (
         indexed(args, lambda place: backtest_index(every, place)) as index,
-        _open_cases(args.each) as on_case,
+        _open_each(args.each) as file,
         progress(args, "testing") as on_progress,
     ):
         report = backtest_records(
@@ -123,7 +139,7 @@ def command(args: argparse.Namespace) -> int:
             index=index,
             processes=args.processes,
             progress=on_progress,
-            on_case=on_case,
+            on_case=None if file is None else partial(_write_case, file),
             beside_published=args.against == _PUBLISHED,
         )
     if not report.sessions:
@@ -139,21 +155,59 @@ def command(args: argparse.Namespace) -> int:
     return 0
 
 
+def _find_checks(args: argparse.Namespace) -> int:
+    """Find the checks in the records and return the exit code. Raises WrongUse."""
+    others = {"--policy": args.policy, "--against": args.against, "--sweep": args.sweep, "--html": args.html}
+    for option, given in others.items():
+        if given:
+            raise WrongUse(f"--until tests no policies and writes no page: leave out {option}")
+    std_streams = StdStreams()
+    paths = find_records(args.records)
+    labels = read_labels(args)
+    with (
+        indexed(args, lambda place: backtest_index([], place, find_checks=True)) as index,
+        _open_each(args.each) as file,
+        progress(args, "reading") as on_progress,
+    ):
+        report = backtest_records(
+            paths,
+            [],
+            labels=labels,
+            index=index,
+            processes=args.processes,
+            progress=on_progress,
+            find_checks=True,
+            on_checked=None if file is None else partial(_write_checks, file),
+        )
+    if not report.sessions:
+        raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
+    warn_of_unmatched(report.labels, args.quiet)
+    if args.json:
+        std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
+    else:
+        print_parts(std_streams, render_checks(report))
+    return 0
+
+
 @contextmanager
-def _open_cases(path: str | None) -> Iterator[Callable[[str, SessionCase], None] | None]:
-    """Yield a function that writes a case as a line of JSON; None without a file."""
+def _open_each(path: str | None) -> Iterator[IO[bytes] | None]:
+    """Yield the file of `--each`, open for writing; None without one."""
     if path is None:
         yield None
         return
     try:
         with open(path, "wb") as file:
-            yield lambda policy, case: _write(file, policy, case)
+            yield file
     except OSError as error:
         raise WrongUse(f"--each {path}: {error.strerror}") from None
 
 
-def _write(file: IO[bytes], policy: str, case: SessionCase) -> None:
+def _write_case(file: IO[bytes], policy: str, case: SessionCase) -> None:
     file.write(msgspec.json.encode({"policy": policy, **msgspec.to_builtins(case)}) + b"\n")
+
+
+def _write_checks(file: IO[bytes], session: CheckedSession) -> None:
+    file.write(msgspec.json.encode(session) + b"\n")
 
 
 def _policies(names: Sequence[str], swept: str | None) -> tuple[str | None, list[NamedPolicy]]:

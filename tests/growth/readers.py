@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from endstop import Redaction, WrongUse, read_record
+from endstop.analysis.check_commands import read_script
+from endstop.analysis.check_summaries import read_summary
 from endstop.base.sanitize import sanitize
 from endstop.cli.factory import load_policy
 from endstop.decision import Assembler, FinishReport, Policy, ReasoningDelta, TextDelta, ToolCallDelta, ToolSpec
@@ -128,6 +130,7 @@ def _text_readers() -> Iterator[Reader]:
         "parse_reply": parse_reply,
         "call_end": lambda text: (call_end(text), call_end(text, effect="checks"), call_end(text, effect="reads")),
         "has_passed": has_passed,
+        "checks": lambda text: (read_summary(text), read_script("test_a.py", text), read_script("test.sh", text)),
         "out of time": lambda text: (ran_out_of_time(text, True), ran_out_of_time(text, False), still_runs(text)),
         "novelty": lambda text: (
             distinct_lines(text),

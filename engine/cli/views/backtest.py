@@ -1,4 +1,4 @@
-"""A backtest in the terminal: one table, and the most interesting sessions."""
+"""A backtest in the terminal: one table, and the most interesting sessions; of policies, or of recorded checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ...analysis.backtest import BacktestReport
 from .backtest_document import UNKNOWN, BacktestDocument, Cases, backtest_document, case_words, fork_command, is_bound
-from .document_terminal import FittingTable, bad_files, command, item, line, meaning
+from .checks_document import checks_document
+from .document_terminal import FittingTable, bad_files, command, item, line, listing, meaning
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,6 +37,19 @@ def render_backtest(
     yield from bad_files(report.bad, report.damaged)
     if written:
         yield line(f"\n{written}.")
+
+
+def render_checks(report: BacktestReport) -> Iterator[RenderableType]:
+    """Yield the parts of a backtest that looked for checks."""
+    document = checks_document(report)
+    yield line(document.headline, "bold")
+    yield line(document.recorded_under, "dim")
+    yield line("")
+    yield FittingTable(document.groups)
+    for column, words in document.meaning:
+        yield meaning(column, words)
+    yield from listing(*document.failing)
+    yield from bad_files(report.bad, report.damaged)
 
 
 def _policies(document: BacktestDocument) -> Iterator[RenderableType]:

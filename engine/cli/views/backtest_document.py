@@ -93,8 +93,8 @@ def backtest_document(report: BacktestReport) -> BacktestDocument:
     policies = _policies(report)
     return BacktestDocument(
         report=report,
-        headline=_headline(report),
-        recorded_under=_recorded_under(report),
+        headline=headline(report),
+        recorded_under=recorded_under(report),
         policies=policies,
         stopped=_stopped(report),
         published=_published(report) if report.published else None,
@@ -105,7 +105,7 @@ def backtest_document(report: BacktestReport) -> BacktestDocument:
     )
 
 
-def _headline(report: BacktestReport) -> str:
+def headline(report: BacktestReport) -> str:
     """Return a line with the numbers of sessions, runs, steps and tokens tested."""
     return " · ".join(
         [
@@ -118,7 +118,7 @@ def _headline(report: BacktestReport) -> str:
     )
 
 
-def _recorded_under(report: BacktestReport) -> str:
+def recorded_under(report: BacktestReport) -> str:
     """Return the policies of the records and how their runs were evaluated."""
     under = ", ".join(
         f"{one_line(name, NAME) or 'no name'} {many:,}" for name, many in _most_first(report.recorded_policies)

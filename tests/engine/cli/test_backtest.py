@@ -13,6 +13,7 @@ from endstop.decision import Policy
 from endstop.providers import Scripted
 
 from ...console import endstop
+from ..analysis import scenes
 from ..analysis.test_backtest import played
 from .terminal import in_terminal
 
@@ -275,3 +276,44 @@ async def test_false_stops_without_a_good_session_are_said_to_be_unknown(tmp_pat
     await played(tmp_path / "a.jsonl", 3, good=False)
     done = await endstop("backtest", tmp_path / "a.jsonl")
     assert "no session is known to be good, so false stops are unknown: give --labels FILE" in done.out
+
+
+async def test_until_finds_when_the_tests_passed_and_what_came_after(tmp_path: Path) -> None:
+    await scenes.changing(tmp_path / "a.jsonl", before=2, after=4, check=True, good=True)
+    await scenes.changing(tmp_path / "b.jsonl", good=False)
+    done = await endstop("backtest", tmp_path, "--until", "--each", tmp_path / "each.json", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert {group: found["sessions"] for group, found in done.json["checks"].items()} == {
+        "all": 2,
+        "passed": 1,
+        "failed": 1,
+    }
+    found = done.json["checks"]["all"]
+    assert (found["checked"], found["met"], found["steps_after_met"], found["saved_steps"]) == (1, 1, 3, 3)
+    lines = [json.loads(line) for line in (tmp_path / "each.json").read_text().splitlines()]
+    assert [Path(line["record"]).name for line in lines] == ["a.jsonl", "b.jsonl"]
+    assert [line["verdict"] for line in lines] == ["passed", "failed"]
+
+
+async def test_until_prints_one_table_with_good_and_bad_sessions_apart(tmp_path: Path) -> None:
+    await scenes.changing(tmp_path / "a.jsonl", good=True)
+    done = await endstop("backtest", tmp_path, "--until")
+    assert done.code == 0
+    assert [line.split()[:2] for line in done.out.splitlines() if line.startswith(("all", "good", "bad"))] == [
+        ["all", "1"],
+        ["good", "1"],
+    ]
+    assert all(len(line) <= 120 for line in done.out.splitlines())
+
+
+async def test_until_takes_no_policies_and_no_page(tmp_path: Path) -> None:
+    await scenes.done(tmp_path / "a.jsonl")
+    for option, value in (
+        ("--policy", "agent"),
+        ("--against", "agent"),
+        ("--sweep", "limits.steps=1,2"),
+        ("--html", "x"),
+    ):
+        done = await endstop("backtest", tmp_path, "--until", option, value)
+        assert done.code == 2
+        assert option in done.err
