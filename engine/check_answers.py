@@ -24,7 +24,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from msgspec import Struct
+
 from .decision import WrongUse
+from .decision.check_facts import CheckSaid
 from .decision.errors import error_text
 from .tools.child_process import check_variable_names, child_environment, run_command
 
@@ -197,3 +200,40 @@ def failure_mark(answer: NotMet) -> int:
     """Return a mark of what failed, which numbers such as times and addresses do not change."""
     text = "\n".join(sorted(answer.failing)) or answer.reason
     return crc32(_NUMBER.sub("0", text).encode("utf-8", "surrogatepass"))
+
+
+class WorkAnswer(Struct, frozen=True, kw_only=True):
+    """What the checks say of the work, as `CheckEnded` records it."""
+
+    said: CheckSaid
+    detail: str = ""
+    score: float | None = None
+    of: float | None = None
+    failure: int = 0
+    guard_changed: tuple[str, ...] = ()
+    timed_out: bool = False
+    duration_ms: int = 0
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it ends a run: the work is done, or cannot be."""
+        return self.said in ("met", "impossible")
+
+
+def answer_of(said: Any, name: str) -> WorkAnswer:
+    """Return what a check of this name has said, whatever form it said it in."""
+    match said:
+        case Met() | True:
+            return WorkAnswer(said="met")
+        case NotMet(reason, score, of):
+            failure = 0 if score is not None else failure_mark(said)
+            return WorkAnswer(said="not_met", detail=reason, score=score, of=of, failure=failure)
+        case False:
+            return WorkAnswer(said="not_met", detail=f"`{name}` is not met")
+        case Impossible(reason):
+            return WorkAnswer(said="impossible", detail=reason)
+        case None:
+            return WorkAnswer(said="unknown", detail=f"`{name}` cannot tell now")
+        case _:
+            what = f"a check answers Met, NotMet, Impossible, a bool or None, not {type(said).__name__}"
+            return WorkAnswer(said="unknown", detail=what)

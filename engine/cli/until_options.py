@@ -76,7 +76,7 @@ def build_until(args: argparse.Namespace, folder: str | None) -> Until | None:
         timeout=args.until_timeout,
         share=args.until_share,
         copy=args.until_copy,
-        env=args.env,
+        env=getattr(args, "env", ()),
         inside=args.until_in,
         from_failing=args.until_from_failing,
     )
