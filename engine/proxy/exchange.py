@@ -253,6 +253,10 @@ class FollowedExchange:
         self.stop = self.cut = None
         self.run.follower.abandon()
 
+    def decide(self) -> None:
+        """Decide on a final text without its check."""
+        self.run.follower.decide()
+
     def refuse_large(self) -> None:
         """Raise ValueError, for `guard`, because the response is too large to be followed."""
         raise ValueError(TOO_LARGE)

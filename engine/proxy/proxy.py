@@ -665,7 +665,7 @@ class Proxy:
             return await check.hand_back()
         except Exception as error:
             log_warning("a check failed: the agent ends by its own rule", error=self._secrets(error_text(error)))
-            exchange.guard(lambda: run.follower.decide() and None)
+            exchange.guard(exchange.decide)
             return None
 
     async def _ask_again(
