@@ -49,6 +49,7 @@ from ..tools.tool import Tool
 from .diff import RECORD_ENDS
 from .recorded import (
     RecordedEffects,
+    recorded_check,
     recorded_evaluator,
     recorded_function,
     recorded_messages,
@@ -181,7 +182,7 @@ class Player:
             presets=(),
             output=output,
             policy=_policy_of(started),
-            until=recorded_function(started, "until"),
+            until=recorded_check(events),
             system=recorded_function(started, "system") or started.system,
             model_options=ModelOptions(
                 tool_choice="required" if started.tool_choice == "required" and started.tools else "auto"

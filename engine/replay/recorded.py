@@ -185,6 +185,11 @@ def recorded_function(started: ev.RunStarted, role: str) -> StandIn | None:
     return next(map(StandIn, started.functions.get(role, ())), None)
 
 
+def recorded_check(events: Sequence[Event]) -> StandIn | None:
+    """Return the check of a recorded run, if it had one."""
+    return next((StandIn(f":{event.name}") for event in events if isinstance(event, ev.CheckStarted)), None)
+
+
 def recorded_evaluator(recorded: RecordedRun, reach: Callable[[int], None]) -> RecordedEvaluator | None:
     """Return the evaluator of a recorded run, if it had one. `reach`: sets the time of the replay, in milliseconds."""
     found = next((e for e in reversed(recorded.events) if isinstance(e, ev.EvaluationFinished)), None)
