@@ -100,7 +100,10 @@ def _name_expression(name: str) -> str:
 
 
 def _class_expression(inner: str, *, negated: bool) -> str:
-    """Return the regular expression of `[...]`. inner: what stands in it. A range that runs backwards has only its first."""
+    """Return the regular expression of `[...]`, of which `inner` stands between the brackets.
+
+    A range that runs backwards stands for its first character.
+    """
     ranges = ""
     for item in _RANGE.finditer(inner):
         first = item["first"][-1]
