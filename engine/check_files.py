@@ -56,11 +56,10 @@ _RUNNERS_OF_FILES = frozenset(
     "pytest py.test unittest nose2 trial jest vitest mocha ava rspec phpunit bats prove".split()
 )
 _TEST_FOLDER = re.compile(r"(?:^|[/_.-])(?:tests?|specs?|testing|__tests__|e2e|checks?)(?:$|[/_.-])", re.IGNORECASE)
-_OPTIONS_OF_SETTINGS = frozenset(
-    "-f --file --makefile -c --config --config-file --rootdir --rcfile -p --project".split()
-)
+_OPTIONS_OF_SETTINGS = frozenset("--file --makefile --config --config-file --configuration --rootdir --rcfile".split())
 """Options whose value, if it is a file, is read by the program to know what to do."""
-
+_SHORT_OPTIONS_OF_SETTINGS = {"make": "-f", "gmake": "-f", "pytest": "-c", "py.test": "-c", "tox": "-c", "nox": "-f"}
+"""The same, by program."""
 _TEXT_OPTIONS = frozenset("-c -m -e -p -r --eval --print".split())
 """Options by which an interpreter is given something else than a script."""
 _OPTIONS_WITH_VALUE = frozenset("-o -O +O -W -X --require --import --loader".split())

@@ -90,7 +90,7 @@ WATCHED = {
     "go": "a/b_test.go a/testdata/x go.mod go.work",
     "make": "Makefile GNUmakefile makefile rules.mk tests/run.sh",
     "maven": "pom.xml src/test/java/ATest.java module/src/test/java/ATest.java .mvn/jvm.config mvnw",
-    "gradle": "build.gradle build.gradle.kts settings.gradle gradle/wrapper/gradle-wrapper.jar app/src/test/A.kt gradlew",
+    "gradle": "build.gradle build.gradle.kts settings.gradle gradle/wrapper.jar app/src/test/A.kt gradlew",
     "ctest": "CMakeLists.txt a/CMakeLists.txt b.cmake tests/a.c",
     "rspec": "spec/a_spec.rb .rspec Gemfile",
     "phpunit": "phpunit.xml phpunit.xml.dist tests/ATest.php",
