@@ -92,7 +92,7 @@ class BackgroundCheck:
     async def before_step(self) -> bool:
         """Look at a check that has ended, begin one if the work has changed; return whether the run is to end."""
         if not await self._look("step"):
-            await self._begin("step", due=self._written)
+            await self._begin("step", due=self._written and self._check.until.in_background)
             await self._look("step", wait=self._was_met)
         return self._decides
 

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from .decision import WrongUse
+from .decision import Usage, WrongUse
 from .decision.check_facts import CheckSaid
 from .decision.errors import error_text
 from .tools.child_process import check_variable_names, child_environment, run_command
@@ -70,7 +71,19 @@ class Impossible:
     reason: str
 
 
-CheckAnswer = Met | NotMet | Impossible | bool | None
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a model says of the work: the run ends as judged by it, never as checked."""
+
+    answer: Met | NotMet | None
+    """None: its answer cannot be read."""
+    by: str
+    """The model."""
+    usage: Usage | None = None
+    """Its usage, which counts as usage of the run."""
+
+
+CheckAnswer = Met | NotMet | Impossible | Judged | bool | None
 """Answer of a check. True: met. False: not met. None: it cannot tell now, which counts as no answer."""
 Check = Callable[["Progress[Any]"], Awaitable[CheckAnswer] | CheckAnswer]
 
@@ -212,6 +225,8 @@ class WorkAnswer(Struct, frozen=True, kw_only=True):
     failure: int = 0
     guard_changed: tuple[str, ...] = ()
     timed_out: bool = False
+    usage: Usage | None = None
+    judged_by: str = ""
     duration_ms: int = 0
 
     @property
@@ -228,6 +243,8 @@ def answer_of(said: Any, name: str) -> WorkAnswer:
         case NotMet(reason, score, of):
             failure = 0 if score is not None else failure_mark(said)
             return WorkAnswer(said="not_met", detail=reason, score=score, of=of, failure=failure)
+        case Judged(answer, by, usage):
+            return replace(answer_of(answer, name), judged_by=by, usage=usage)
         case False:
             return WorkAnswer(said="not_met", detail=f"`{name}` is not met")
         case Impossible(reason):

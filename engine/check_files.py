@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -56,10 +56,13 @@ _RUNNERS_OF_FILES = frozenset(
     "pytest py.test unittest nose2 trial jest vitest mocha ava rspec phpunit bats prove".split()
 )
 _TEST_FOLDER = re.compile(r"(?:^|[/_.-])(?:tests?|specs?|testing|__tests__|e2e|checks?)(?:$|[/_.-])", re.IGNORECASE)
-_OPTIONS_OF_SETTINGS = frozenset(
-    "-f --file --makefile -c --config --config-file --rootdir --rcfile -p --project".split()
-)
+_OPTIONS_OF_SETTINGS = frozenset("--file --makefile --config --config-file --configuration --rootdir --rcfile".split())
 """Options whose value, if it is a file, is read by the program to know what to do."""
+_SHORT_OPTIONS_OF_SETTINGS = {"make": "-f", "gmake": "-f", "pytest": "-c", "py.test": "-c", "tox": "-c", "nox": "-f"}
+"""The same, by program."""
+_TEXT_OPTIONS = frozenset("-c -m -e -p -r --eval --print".split())
+"""Options by which an interpreter is given something else than a script."""
+_OPTIONS_WITH_VALUE = frozenset("-o -O +O -W -X --require --import --loader".split())
 
 
 class _Program(NamedTuple):
@@ -143,24 +146,27 @@ def _words_of_the_check(program: _Program) -> Iterator[str]:
     if "/" in words[0]:
         yield words[0]
     operands = [word for word in words[1:] if word[:1] not in ("-", "+")]
-    if (name in _INTERPRETERS or name in _SHELLS or name in ("source", ".")) and not _has_text(words):
-        yield from operands[:1]
+    if name in _INTERPRETERS or name in _SHELLS or name in ("source", "."):
+        yield _script(words, text_options=_is_command_option if name in _SHELLS else _TEXT_OPTIONS.__contains__)
     elif name in _RUNNERS_OF_FILES:
         yield from (word.partition("::")[0] for word in operands)
-    for option, value in zip(words, [*words[1:], ""], strict=True):
-        if option in _OPTIONS_OF_SETTINGS:
+    short = _SHORT_OPTIONS_OF_SETTINGS.get(name)
+    for word, after in pairwise([*words, ""]):
+        option, _, value = word.partition("=")
+        if word == short or word in _OPTIONS_OF_SETTINGS:
+            yield after
+        elif option in _OPTIONS_OF_SETTINGS:
             yield value
-        elif option.startswith("-") and "=" in option and option.partition("=")[0] in _OPTIONS_OF_SETTINGS:
-            yield option.partition("=")[2]
 
 
-def _has_text(words: list[str]) -> bool:
-    """Return whether an interpreter is given its program as a text or a module's name, and no script."""
-    return any(word in ("-c", "-m", "-e", "--eval", "-p", "--print") or _is_shell_text(words, word) for word in words)
-
-
-def _is_shell_text(words: list[str], word: str) -> bool:
-    return words[0].rpartition("/")[2] in _SHELLS and _is_command_option(word)
+def _script(words: list[str], text_options: Callable[[str], bool]) -> str:
+    """Return the script that an interpreter is given; empty if it is given a text, a module's name or nothing."""
+    at = 1
+    while at < len(words) and words[at][:1] in ("-", "+"):
+        if text_options(words[at]):
+            return ""
+        at += 2 if words[at] in _OPTIONS_WITH_VALUE else 1
+    return words[at] if at < len(words) else ""
 
 
 def _path_below(root: str, folder: str, word: str) -> str | None:

@@ -100,9 +100,9 @@ def _name_expression(name: str) -> str:
 
 
 def _class_expression(inner: str, *, negated: bool) -> str:
-    """Return the regular expression of `[...]`. inner: what stands in it.
+    """Return the regular expression of `[...]`, of which `inner` stands between the brackets.
 
-    A range that runs backwards has only its first character.
+    A range that runs backwards stands for its first character.
     """
     ranges = ""
     for item in _RANGE.finditer(inner):

@@ -86,6 +86,11 @@ class Until:
         return tuple(check for check in self.checks if isinstance(check, CommandCheck))
 
     @property
+    def in_background(self) -> bool:
+        """Whether the checks are asked beside a run, after each change; if not, only where an answer is needed."""
+        return any(getattr(check, "in_background", True) for check in self.checks)
+
+    @property
     def name(self) -> str:
         """The name of the check in records and messages: its commands, or the names of its functions."""
         return " && ".join(map(name_of, self.checks))

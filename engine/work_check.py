@@ -115,6 +115,7 @@ class WorkCheck:
 
     async def _ask_all(self, folder: str | None, progress: Callable[[], Progress], first: bool) -> WorkAnswer:
         """Ask the checks in order, up to the first that is not met."""
+        judged_by, usage = "", None
         for check in self.until.checks:
             try:
                 if isinstance(check, CommandCheck):
@@ -127,9 +128,10 @@ class WorkCheck:
                 raise
             except Exception as error:
                 answer = WorkAnswer(said="unknown", detail=describe_error(error))
+            judged_by, usage = answer.judged_by or judged_by, answer.usage or usage
             if answer.said != "met":
                 return answer
-        return WorkAnswer(said="met")
+        return WorkAnswer(said="met", judged_by=judged_by, usage=usage)
 
 
 async def _execute(check: CommandCheck, folder: str | None, first: bool) -> CheckAnswer:

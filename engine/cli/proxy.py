@@ -148,7 +148,7 @@ def add_to(commands: Any) -> None:
         metavar="S",
         help=f"seconds after which a run without requests has ended (default {IDLE_SECONDS:g})",
     )
-    add_until(parser)
+    add_until(parser, judges=False)
     parser.add_argument_group("tools").add_argument(
         "--workspace", metavar="DIR", help="the folder in which the agent works, for --until (default: this folder)"
     )
