@@ -82,7 +82,7 @@ class BackgroundCheck:
 
     async def start(self) -> None:
         """Check the work before the first request. Raises WrongUse if a command cannot be executed."""
-        if self._log.facts.check_said is None:
+        if self._log.facts.check_said is None and self._check.until.in_background:
             await self.settle("start")
 
     async def begin(self, place: CheckPlace) -> None:
