@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -35,8 +36,9 @@ node_modules/.bin/jest node_modules/.bin/vitest node_modules/.bin/mocha
 _JAVA = "**/src/test/ **/src/*Test/ gradlew* mvnw* .mvn/ pom.xml *.gradle *.gradle.kts gradle.properties gradle/"
 _MAKE = "Makefile makefile GNUmakefile *.mk tests/ test/"
 
+_PYTHON_RUNNERS = "pytest py.test python unittest tox nox nose2 trial stestr hatch manage.py".split()
 _PATTERNS: dict[str, str] = {
-    **dict.fromkeys("pytest py.test python unittest tox nox nose2 trial stestr hatch manage.py".split(), _PYTHON),
+    **dict.fromkeys(_PYTHON_RUNNERS, _PYTHON),
     **dict.fromkeys("npm pnpm yarn bun jest vitest mocha ava node deno playwright cypress karma".split(), _NODE),
     **dict.fromkeys("mvn mvnw gradle gradlew".split(), _JAVA),
     **dict.fromkeys("make gmake".split(), _MAKE),
@@ -82,6 +84,19 @@ def watched_patterns(command: str) -> tuple[str, ...]:
         pattern for program in _programs(command[:MAX_LENGTH]) for pattern in _PATTERNS.get(program.name, "").split()
     )
     return tuple(found)
+
+
+def shadowing_patterns(command: str, folder: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Return the patterns of new files that Python would import in place of its own library; never raises.
+
+    `python -m pytest` looks into its folder first, so a `json.py` there runs before any test. Modules that are in the
+    folder already are the project's own. The tuple is empty if the command does not start Python.
+    """
+    if not any(program.name in _PYTHON_RUNNERS for program in _programs(command[:MAX_LENGTH])):
+        return ()
+    there = {name.partition(".")[0] for name in os.listdir(folder)}
+    names = sorted(sys.stdlib_module_names - there)
+    return tuple(exact_pattern(path) for name in names for path in (f"{name}.py", name))
 
 
 def named_files(command: str, folder: str | os.PathLike[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from .check_answers import Check, CommandCheck
 from .decision import Policy, WrongUse
 from .decision.check_rules import CHECK_GUARD, CHECK_RULE
+from .guarded_files import GuardedFiles
 from .tools.control import report_blocked
 from .tools.tool import Tool
 
@@ -105,10 +106,15 @@ class Until:
         return next(iter(folders), os.getcwd() if self.commands else None)
 
     def verify(self, tools: Sequence[Tool]) -> None:
-        """Refuse commands that cannot be executed in the folder of the work. Raises WrongUse."""
+        """Refuse commands that cannot be executed in the folder of the work, and patterns that fit no file there.
+
+        Raises WrongUse.
+        """
         folder = self.work_folder(tools)
         for command in self.commands:
             command.verify(folder)
+        if folder is not None and self.guard:
+            GuardedFiles(folder, self.guard).close()
 
 
 def _check_of(check: Any, env: Collection[str], score: str | None, inside: str) -> CommandCheck | Check:

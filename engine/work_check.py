@@ -15,7 +15,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from .check_answers import NOT_EXECUTED, CheckAnswer, CommandCheck, WorkAnswer, answer_of
-from .check_files import named_files, watched_patterns
+from .check_files import named_files, shadowing_patterns, watched_patterns
 from .decision import WrongUse
 from .folder_copy import copy_of
 from .guarded_files import GuardedFiles
@@ -144,4 +144,5 @@ async def _execute(check: CommandCheck, folder: str | None, first: bool) -> Chec
 def _remember(until: Until, folder: str) -> GuardedFiles:
     named = [name for one in until.commands for name in named_files(one.command, folder)]
     watched = [pattern for one in until.commands for pattern in watched_patterns(one.command)]
+    watched += [pattern for one in until.commands for pattern in shadowing_patterns(one.command, folder)]
     return GuardedFiles(folder, until.guard, named=named, watched=watched)
