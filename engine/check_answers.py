@@ -28,12 +28,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .decision import Usage, WrongUse
-from .decision.check_facts import CheckSaid
 from .decision.errors import error_text
+from .decision.until_facts import CheckSaid
 from .tools.child_process import check_variable_names, child_environment, run_command
 
 if TYPE_CHECKING:
-    from .run_progress import Progress
+    from .tools.run_context import Progress
 
 MOST_DETAIL = 2_000
 """Most characters of a command's output that an answer keeps: its first failing lines, then its end."""

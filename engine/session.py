@@ -73,13 +73,13 @@ from .user_message import Prompt, user_message
 from .validation import check_record, check_recorded_functions, check_recorded_tools
 
 if TYPE_CHECKING:
-    from .background_check import BackgroundCheck
     from .fork import HasConfig
     from .providers import Exchange
     from .records.reader import RecordedRun, SessionRecord
     from .resume_point import ResumePoint
-    from .run_progress import Progress
-    from .work_check import WorkCheck
+    from .tools.run_context import Progress
+    from .until_background import BackgroundCheck
+    from .until_work import WorkCheck
 
 
 class Session(Generic[DepsT, OutputT]):
@@ -514,8 +514,8 @@ class Session(Generic[DepsT, OutputT]):
         until, runtime = self._config.until, self._config.runtime
         if until is None:
             return None
-        from .background_check import BackgroundCheck
-        from .work_check import WorkCheck
+        from .until_background import BackgroundCheck
+        from .until_work import WorkCheck
 
         if self._work_check is None or not isinstance(opening, AnswersGiven):
             folder = until.work_folder(tuple(self._config.toolbox.values())) if runtime.replay is None else None

@@ -4,7 +4,7 @@
     Engine(model, tools=tools, until=Until("pytest -q", "ruff check .", folder=repo, guard=["tests/**"]))
 
 The run ends as `until_met` at the step where all checks are met, in the middle of a response if need be. Until then no
-completion, final text or question ends it. `background_check.py` runs the checks, `decision/check_rules.py` decides.
+completion, final text or question ends it. `until_background.py` runs the checks, `decision/until_rules.py` decides.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from .check_answers import Check, CommandCheck
 from .decision import Policy, WrongUse
-from .decision.check_rules import CHECK_GUARD, CHECK_RULE
-from .guarded_files import GuardedFiles
+from .decision.until_rules import CHECK_GUARD, CHECK_RULE
 from .tools.control import report_blocked
 from .tools.tool import Tool
+from .work.guarded_files import GuardedFiles
 
 CHECK_SECONDS = 600.0
 """Default of `Until.timeout`."""

@@ -1,6 +1,6 @@
 """Checks in a recorded run: the tests that an agent ran itself, what each said, and the changes of the work between.
 
-A check is a command that runs tests of the work (`check_commands.py`), or a script that decides by its exit code: one
+A check is a command that runs tests of the work (`tested_commands.py`), or a script that decides by its exit code: one
 with a test's name, or one that the run wrote with an assertion or an exit code in it. A command that runs only some of
 the tests is a check, too. Builds and linters are none.
 
@@ -32,10 +32,10 @@ from ..decision.facts import Facts
 from ..decision.failures import FAILED_STATUSES
 from ..decision.shell_commands import MAX_LENGTH, is_test, without_prefixes
 from ..decision.shell_syntax import Command, split_commands, unquoted
-from .check_commands import ScriptText, read_script, run_script, runs_tests, stem
-from .check_summaries import RunnerSummary, read_summary
 from .lasting_changes import LastingChanges
 from .summary import ResourceUse
+from .summary_lines import RunnerSummary, read_summary
+from .tested_commands import ScriptText, read_script, run_script, runs_tests, stem
 
 Said = Literal["passed", "failed", "unknown"]
 """What a check said about the work."""

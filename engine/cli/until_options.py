@@ -106,6 +106,6 @@ def _criteria(args: argparse.Namespace, folder: str | None, provider: Provider |
         text = Path(place).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUse(f"--until-criteria {place}: {error_text(error)}") from None
-    from ..criteria_check import CriteriaCheck
+    from ..criteria import CriteriaCheck
 
     return [CriteriaCheck(provider, text, folder)]

@@ -39,7 +39,6 @@ from ..providers.errors import Cancelled, Interrupted, ProviderError, Unreachabl
 from ..providers.surrogate_pairs import encodable
 from ..records.compression import CorruptData, decompress
 from ..records.known_secrets import KnownSecrets
-from .agent_check import AgentCheck
 from .agent_runs import AgentRuns, digests_of
 from .anthropic_wire import ANTHROPIC
 from .chat_wire import CHAT
@@ -49,6 +48,7 @@ from .headers import TOKEN, agent_of, key_of, passed_on, passed_proxies, reason_
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import Statistics, metrics, page, request_tokens
+from .until_agent import AgentCheck
 from .upstream_connections import Body, UpstreamConnections, blocks_of, failure_text
 from .upstream_streaming import UpstreamStreaming, refuses_stream, status_of, streamed_request
 from .wire import EVENT_STREAM, JSON, OwnReply, ProxyWire, ReportedError, UnfinishedCall, WireRequest

@@ -32,11 +32,11 @@ from ..providers.prices import Prices
 from ..records.format import Redact
 from ..records.known_secrets import KnownSecrets, environment_secrets
 from ..until import Until
-from .agent_check import AgentCheck
 from .day_budgets import DayBudgets
 from .headers import TOKEN
 from .proxy import OWN_PAGES, Proxy, ProxyOptions
 from .statistics_page import Statistics
+from .until_agent import AgentCheck
 from .upstream_connections import LARGEST_HEADER
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from ..decision import (
     decide,
 )
 from ..decision import events as ev
-from ..decision.check_rules import CHECK_GUARD, CHECK_RULE
 from ..decision.run_origin import is_foreign
+from ..decision.until_rules import CHECK_GUARD, CHECK_RULE
 from ..engine import Engine
 from ..option_groups import Decide, Execute, Hooks, ModelOptions, Runtime, execute_here
 from ..providers import Exchange, Exhausted, Interrupted, Prices, Request

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from ..budget import BudgetShare
-from ..check_events import WAITING_PLACES, RecordedChecks
 from ..decision import AnyChunk, AssistantMessage, Event, Image, Outcome, Policy, ToolCall, ToolSpec, Usage
 from ..decision import events as ev
 from ..decision.confirmation import Reply
@@ -29,6 +28,7 @@ from ..records.reader import RecordedRun
 from ..tools.results import CallOutcome
 from ..tools.schema import InvalidArguments
 from ..tools.tool import Tool
+from ..until_events import WAITING_PLACES, RecordedChecks
 from .recorded_decisions import LoopDecisions
 
 

@@ -18,10 +18,10 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from endstop.file_states import RACY_NS
-from endstop.folder_copy import copy_of
-from endstop.guarded_files import GuardedFiles
-from endstop.work_fingerprint import WorkFingerprint
+from endstop.work.file_states import RACY_NS
+from endstop.work.folder_copy import copy_of
+from endstop.work.guarded_files import GuardedFiles
+from endstop.work.work_fingerprint import WorkFingerprint
 
 
 def make_files(folder: Path, files: int) -> None:

@@ -1,6 +1,6 @@
 """`WorkCheck`: asks the checks of an `Until` about the work in its folder, with the guarded files as they were.
 
-It knows nothing of a loop. `background_check.py` runs it beside a run of the engine.
+It knows nothing of a loop. `until_background.py` runs it beside a run of the engine.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from .check_answers import NOT_EXECUTED, CheckAnswer, CommandCheck, WorkAnswer, answer_of
-from .check_files import named_files, shadowing_patterns, watched_patterns
 from .decision import WrongUse
-from .folder_copy import copy_of
-from .guarded_files import GuardedFiles
 from .providers._logging import log_warning
 from .providers.clock import Clock
-from .run_progress import Progress
+from .tools.run_context import Progress
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 from .until import Until, name_of
-from .work_fingerprint import WorkFingerprint
+from .work.folder_copy import copy_of
+from .work.guarded_files import GuardedFiles
+from .work.watched_files import named_files, shadowing_patterns, watched_patterns
+from .work.work_fingerprint import WorkFingerprint
 
 
 class WorkCheck:

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from endstop import folder_copy
-from endstop.folder_copy import FolderCopy, copy_of
+from endstop.work import folder_copy
+from endstop.work.folder_copy import FolderCopy, copy_of
 
 
 def write(path: Path, text: str = "x\n") -> Path:

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 
-from .tools.child_process import child_environment
+from ..tools.child_process import child_environment
 
 SECONDS = 10.0
 """Seconds that git may take. A fifo in the place of a `.gitignore` would keep it for ever."""

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .decision import WrongUse
+from ..decision import WrongUse
 from .file_states import UNREADABLE, FileStates
 from .folder_copy import DEPENDENCIES, FolderCopy, temporary_place
 from .path_patterns import PathPattern

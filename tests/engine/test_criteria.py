@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from endstop import Engine, NotMet, Until, WrongUse, tool
 from endstop.check_answers import Judged
-from endstop.criteria_check import CriteriaCheck
+from endstop.criteria import CriteriaCheck
 from endstop.decision import AssistantMessage, Facts, ToolCall, ToolResult, UserMessage
 from endstop.decision import events as ev
 from endstop.providers import Scripted, call
 from endstop.replay import replay
-from endstop.run_progress import Progress
+from endstop.tools.run_context import Progress
 
 GOAL = """# Goal
 - The port is 8080.

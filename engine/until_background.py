@@ -16,12 +16,12 @@ import anyio
 from msgspec import structs
 
 from .check_answers import WorkAnswer
-from .decision.check_facts import CheckPlace
 from .decision.events import CheckEnded, CheckStarted
+from .decision.until_facts import CheckPlace
 from .effects import EffectKey, Effects
 from .event_log import Log
-from .run_progress import Progress
-from .work_check import WorkCheck
+from .tools.run_context import Progress
+from .until_work import WorkCheck
 
 FREE_SECONDS = 30.0
 """Seconds of checks that do not count against `Until.share`: quick checks are never held back."""

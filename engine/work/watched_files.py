@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from .decision.shell_commands import MAX_DEPTH, MAX_LENGTH, without_prefixes
-from .decision.shell_syntax import split_commands, unquoted
+from ..decision.shell_commands import MAX_DEPTH, MAX_LENGTH, without_prefixes
+from ..decision.shell_syntax import split_commands, unquoted
 from .path_patterns import exact_pattern
 
 _PYTHON = """
@@ -89,7 +89,7 @@ def watched_patterns(command: str) -> tuple[str, ...]:
 def shadowing_patterns(command: str, folder: str | os.PathLike[str]) -> tuple[str, ...]:
     """Return the patterns of new files that Python would import in place of its own library; never raises.
 
-    `python -m pytest` looks into its folder first, so a `json.py` there runs before any test. Modules that are in the
+    `python -m pytest` looks into its folder first, so a module `json` there runs before any test. Modules that are in the
     folder already are the project's own. The tuple is empty if the command does not start Python.
     """
     if not any(program.name in _PYTHON_RUNNERS for program in _programs(command[:MAX_LENGTH])):
@@ -103,7 +103,7 @@ def named_files(command: str, folder: str | os.PathLike[str]) -> tuple[str, ...]
     """Return exact patterns of the files in a folder that a shell command runs as a check: `./ci/check.sh`.
 
     These are programs and scripts (`./check.sh`, `bash ci/check.sh`, `python check.py`, and a `pytest` that PATH finds
-    in the folder), the files and test folders that a test runner is given (`pytest tests/test_a.py`), and settings
+    in the folder), the files and test folders that a test runner is given (`pytest tests/`), and settings
     (`make -f build/Makefile`). What other programs are given is work: `src` of `ruff check src`. Only existing files
     are returned, and never the folder itself. `GuardedFiles` takes the patterns as `named`. Never raises.
     """

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from endstop.check_files import named_files, watched_patterns
-from endstop.path_patterns import PathPattern
+from endstop.work.path_patterns import PathPattern
+from endstop.work.watched_files import named_files, watched_patterns
 from hypothesis import given
 from hypothesis import strategies as st
 

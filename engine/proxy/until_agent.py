@@ -6,7 +6,6 @@ as it was. While the proxy holds a request or the end of a response, the agent w
 
 from __future__ import annotations
 
-from ..background_check import BackgroundCheck
 from ..context import nothing_to_flush
 from ..decision import GoOn
 from ..decision.rules import rejection_message
@@ -15,9 +14,10 @@ from ..event_log import Log
 from ..follow import Follower
 from ..hook_runner import UNTIL
 from ..providers.clock import SystemClock
-from ..run_progress import Progress
+from ..tools.run_context import Progress
 from ..until import Until
-from ..work_check import WorkCheck
+from ..until_background import BackgroundCheck
+from ..until_work import WorkCheck
 
 
 class AgentCheck:

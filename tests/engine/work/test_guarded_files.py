@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from endstop import guarded_files
-from endstop.check_files import named_files, watched_patterns
 from endstop.decision import WrongUse
-from endstop.guarded_files import GuardedFiles
+from endstop.work import guarded_files
+from endstop.work.guarded_files import GuardedFiles
+from endstop.work.watched_files import named_files, watched_patterns
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Patterns of paths as in a `.gitignore`, relative to one folder: `tests/**`, `conftest.py`, `*.ini`, `ci/`.
+"""Patterns of paths as in a `.gitignore`, relative to one folder: `tests/**`, `*.ini`, `ci/`.
 
 - A pattern without a slash, but for one at its end, fits at any depth; another one begins at the folder. `./name` fits
   only there.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .decision import WrongUse
+from ..decision import WrongUse
 
 _TOKEN = re.compile(
     r"(?P<stars>\*+)|(?P<any>\?)|(?P<class>\[(?P<negation>[!^]?+)(?P<inner>(?:\\.|[^\\])(?:\\.|[^\]\\])*)\])|(?P<open>\[)|\\?.",

@@ -20,8 +20,8 @@ from msgspec import Struct
 from .check_answers import Judged, Met, NotMet
 from .decision import AssistantMessage, Message, ToolResult, UserMessage, WrongUse
 from .providers import Provider
-from .run_progress import Progress
 from .side_request import NO_ANSWER, complete_text, render_message
+from .tools.run_context import Progress
 
 LATEST = 40
 """Number of the latest messages that the judge sees, in addition to all messages of the user."""
