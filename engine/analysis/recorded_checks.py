@@ -10,6 +10,8 @@ What a check said is read in this order; where nothing is left, it is unknown:
    another command's;
 2. the summary line of a known runner in its output.
 
+A run of ours with a check (`until`) has its own events for each, with the answer.
+
 A run in which no test ran, or that could not start (exit code 126 or 127), says nothing.
 
 The changes are those of `CallJudge`, without what does not last: files that the run itself created and later removed,
@@ -43,6 +45,7 @@ COMMAND_LENGTH = 160
 """Number of characters that are kept of a check's command."""
 MAX_SCRIPTS = 200
 """Maximum number of the run's own scripts that are remembered."""
+_SAID_BY_UNTIL: dict[str, Said] = {"met": "passed", "not_met": "failed", "impossible": "failed"}
 NOT_STARTED = (126, 127)
 """Exit codes with which a shell says that it could not start a command."""
 
@@ -86,6 +89,8 @@ class CheckFinder:
         self._files = LastingChanges()
         self._scripts: dict[str, ScriptText] = {}
         """What the texts of the run's own scripts and programs do, by their names without suffix."""
+        self._checked: ev.CheckStarted | None = None
+        """The beginning of the latest check of the run's own."""
         self._running = ""
         """Command of a check that went on in the background."""
 
@@ -107,6 +112,24 @@ class CheckFinder:
 
     def _step_finished(self, event: ev.StepFinished, facts: Facts) -> None:
         self._end_step(facts)
+
+    def _check_started(self, event: ev.CheckStarted, facts: Facts) -> None:
+        self._checked = event
+
+    def _check_ended(self, event: ev.CheckEnded, facts: Facts) -> None:
+        """Add a check of the run's own (`until`), at the step whose work it looked at."""
+        if self._checked is None:
+            return
+        self._checks.append(
+            RecordedCheck(
+                step=self._checked.step,
+                command=self._checked.name[:COMMAND_LENGTH],
+                said=_SAID_BY_UNTIL.get(event.said, "unknown"),
+                passed=None if event.score is None or event.of is None else round(event.score),
+                failed=round(event.of - event.score) if event.of is not None and event.score is not None else None,
+                used=ResourceUse.of(facts),
+            )
+        )
 
     def _result(self, event: ev.ToolCallResult, facts: Facts) -> None:
         if event.name not in self._ordinary:
@@ -176,10 +199,11 @@ class CheckFinder:
             del self._scripts[next(iter(self._scripts))]
 
 
-# A run with a check of its own (`until`) records CHECK_ENDED: a method for it here is a second source of checks.
 _CHANGES: dict[type, Callable[[CheckFinder, Any, Facts], None]] = {
     ev.ToolCallResult: CheckFinder._result,
     ev.StepFinished: CheckFinder._step_finished,
+    ev.CheckStarted: CheckFinder._check_started,
+    ev.CheckEnded: CheckFinder._check_ended,
 }
 CHECK_EVENTS = frozenset(_CHANGES)
 """Event types that a finder looks at."""

@@ -89,8 +89,8 @@ def watched_patterns(command: str) -> tuple[str, ...]:
 def shadowing_patterns(command: str, folder: str | os.PathLike[str]) -> tuple[str, ...]:
     """Return the patterns of new files that Python would import in place of its own library; never raises.
 
-    `python -m pytest` looks into its folder first, so a module `json` there runs before any test. Modules that are in the
-    folder already are the project's own. The tuple is empty if the command does not start Python.
+    `python -m pytest` looks into its folder first, so a module `json` there runs before any test. Modules that are
+    there already are the project's own. The tuple is empty if the command does not start Python.
     """
     if not any(program.name in _PYTHON_RUNNERS for program in _programs(command[:MAX_LENGTH])):
         return ()
