@@ -26,7 +26,9 @@ def add_until(parser: argparse.ArgumentParser) -> None:
         help="files that --until stands on, as in .gitignore: the model's changes to them do not count; repeatable",
     )
     group.add_argument(
-        "--until-score", metavar="REGEX", help="the score in its output: one group, or two for passed and failed"
+        "--until-score",
+        metavar="REGEX",
+        help="the score in its output: one group, or two for what passes and what fails, or (?P<failed>) (?P<passed>)",
     )
     group.add_argument(
         "--until-timeout",
