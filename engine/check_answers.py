@@ -89,12 +89,13 @@ Check = Callable[["Progress[Any]"], Awaitable[CheckAnswer] | CheckAnswer]
 
 
 class CommandCheck:
-    """A command that checks the work: exit code 0 means that it is done.
+    r"""A command that checks the work: exit code 0 means that it is done.
 
     folder: where it runs; None for this process's folder. env: names of variables that it sees in addition to those
     that the model's own commands see. score: a regular expression whose last match in the output gives the score: one
-    group for the score, or two for what passes and what fails. inside: a command that runs a shell command elsewhere,
-    such as `docker run --rm -v "$PWD":/work -w /work image`; `sh -c COMMAND` is added to it.
+    group for the score, or two for what passes and what fails. Where the output names what fails first, call the groups
+    so: `(?:(?P<failed>\d+) failed, )?(?P<passed>\d+) passed` for pytest. inside: a command that runs a shell command
+    elsewhere, such as `docker run --rm -v "$PWD":/work -w /work image`; `sh -c COMMAND` is added to it.
 
     Raises WrongUse for options that cannot work.
     """
@@ -179,8 +180,10 @@ def _score_pattern(score: str | None) -> re.Pattern[str] | None:
     if pattern.groups not in (1, 2):
         raise WrongUse(
             f"score {score!r} has {pattern.groups} groups: write one, for the score, or two, for what passes and what "
-            r"fails, as in '(\d+) passed(?:.*?(\d+) failed)?'"
+            r"fails, as in '(?P<failed>\d+) failed, (?P<passed>\d+) passed'"
         )
+    if pattern.groupindex and sorted(pattern.groupindex) != ["failed", "passed"][-pattern.groups :]:
+        raise WrongUse(f"score {score!r} names its groups {', '.join(pattern.groupindex)}: call them passed and failed")
     return pattern
 
 
@@ -189,11 +192,17 @@ def _read_score(pattern: re.Pattern[str] | None, output: str) -> tuple[float | N
     matches = deque(pattern.finditer(output) if pattern is not None else (), maxlen=1)
     if not matches:
         return None, None
+    passed, failed = _group(matches[0], "passed", 1), _group(matches[0], "failed", 2)
+    return passed, None if passed is None or failed is None else passed + failed
+
+
+def _group(match: re.Match[str], name: str, number: int) -> float | None:
+    """Return the number in a named group, or else in this one; None if there is none."""
+    group: str | int = name if name in match.re.groupindex else number
     try:
-        passed, *failed = (float(group) if group else 0.0 for group in matches[0].groups())
-    except ValueError:
-        return None, None
-    return passed, passed + failed[0] if failed else None
+        return float(match[group])
+    except (IndexError, TypeError, ValueError):
+        return None
 
 
 _FAILING = re.compile(

@@ -37,7 +37,9 @@ def add_until(parser: argparse.ArgumentParser, *, judges: bool = True) -> None:
             "commands succeed and before a completion is accepted",
         )
     group.add_argument(
-        "--until-score", metavar="REGEX", help="the score in its output: one group, or two for passed and failed"
+        "--until-score",
+        metavar="REGEX",
+        help="the score in its output: one group, or two for what passes and what fails, or (?P<failed>) (?P<passed>)",
     )
     group.add_argument(
         "--until-timeout",

@@ -30,31 +30,35 @@ async def test_exit_code_0_meets_it_125_cannot_tell_and_any_other_does_not(tmp_p
     assert await said("exit 3", tmp_path) == NotMet("`exit 3` failed with exit code 3, and printed nothing")
 
 
-@pytest.mark.parametrize(
-    ("score", "printed", "expected"),
-    [
-        (r"(\d+) of \d+", "12 of 40 pages", (12, None)),
-        (r"(\d+) passed(?:.*?(\d+) failed)?", "41 passed, 3 failed in 2.1s", (41, 44)),
-        (r"(\d+) passed(?:.*?(\d+) failed)?", "5 passed", (5, 5)),
-        (r"(\d+) passed", "1 passed\n2 passed\n7 passed", (7, None)),
-        (r"score: (\S+)", "score: 0.75", (0.75, None)),
-        (r"score: (\S+)", "score: high", (None, None)),
-        (r"(\d+) passed", "nothing of the kind", (None, None)),
-    ],
-)
-async def test_the_last_match_in_the_output_gives_the_score(
-    score: str, printed: str, expected: tuple[float | None, float | None], tmp_path: Path
-) -> None:
-    (tmp_path / "out").write_text(printed)
-    answer = await said("cat out; exit 1", tmp_path, score=score)
-    assert (answer.score, answer.of) == expected
+PYTEST = r"(?:(?P<failed>\d+) failed, )?(?P<passed>\d+) passed"
+"""The summary of pytest names what failed first."""
+SCORES = [
+    (r"(\d+) passed", "12 passed in 0.1s", 12, None),
+    (r"(\d+) passed", "5 failed, 12 passed", 12, None),
+    (r"(\d+) ok, (\d+) not ok", "3 ok, 1 not ok", 3, 4),
+    (r"(\d+) ok, (\d+) not ok", "1 ok, 3 not ok\n2 ok, 2 not ok", 2, 4),  # the last one counts
+    (r"(\d+) ok(?:.*?(\d+) not ok)?", "3 ok\nand then it broke off", 3, None),  # what failed is unknown
+    (PYTEST, "5 failed, 12 passed in 0.03s", 12, 17),
+    (PYTEST, "12 passed, 1 error in 0.03s", 12, None),
+    (PYTEST, "17 failed in 0.03s", None, None),
+    (r"coverage: ([\d.]+)%", "coverage: 81.5% of statements", 81.5, None),
+    (r"score (\S+)", "score nothing", None, None),
+    (r"(?P<passed>\d+) of \d+", "3 of 4", 3, None),
+    (None, "12 passed", None, None),
+]
+
+
+def test_the_score_is_what_the_groups_find_in_the_output_and_what_they_do_not_find_is_unknown() -> None:
+    read: list[Any] = [CommandCheck("true", score=score).read(1, output) for score, output, *_ in SCORES]
+    found = [(answer.score, answer.of) for answer in read]
+    assert found == [(score, of) for *_, score, of in SCORES]
 
 
 @pytest.mark.parametrize(
-    ("score", "complaint"), [("(", "regular expression"), (r"\d+", "0 groups"), (r"(a)(b)(c)", "3 groups")]
+    "score", ["passed", r"(\d)(\d)(\d)", "(", r"(?P<good>\d+)", r"(?P<failed>\d+)", r"(?P<passed>\d+) (\d+)"]
 )
-def test_a_score_that_cannot_work_is_refused(score: str, complaint: str) -> None:
-    with pytest.raises(WrongUse, match=complaint):
+def test_a_score_without_one_or_two_groups_that_can_be_told_apart_is_refused(score: str) -> None:
+    with pytest.raises(WrongUse, match="score"):
         CommandCheck("true", score=score)
 
 
