@@ -148,7 +148,7 @@ def add_to(commands: Any) -> None:
         metavar="S",
         help=f"seconds after which a run without requests has ended (default {IDLE_SECONDS:g})",
     )
-    add_until(parser, judges=False)
+    add_until(parser, proxy=True)
     parser.add_argument_group("tools").add_argument(
         "--workspace", metavar="DIR", help="the folder in which the agent works, for --until (default: this folder)"
     )
@@ -173,7 +173,6 @@ def command(args: argparse.Namespace) -> int:
     until = build_until(args, workspace)
     if until is not None:
         until.verify(())
-        until.from_failing = False  # an agent that is asked something else must not be told that it is done
     upstream = parse_upstream(args.upstream)
     prices = UpstreamPrices(upstream)
     limits = parse_limits("--budget", args.budget), parse_limits("--key-budget", args.key_budget)

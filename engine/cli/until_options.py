@@ -12,8 +12,12 @@ from ..providers import Provider
 from ..until import CHECK_SECONDS, SHARE, Until
 
 
-def add_until(parser: argparse.ArgumentParser, *, judges: bool = True) -> None:
-    """Add the options of the check that says when the work is done. judges: whether there is a model to ask."""
+def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False) -> None:
+    """Add the options of the check that says when the work is done.
+
+    proxy: whether for somebody else's agent. There is then no model to judge criteria, and the work has to change
+    first: an agent that is asked something else must not be told that it is done.
+    """
     group = parser.add_argument_group("when the work is done")
     group.add_argument(
         "--until",
@@ -29,7 +33,7 @@ def add_until(parser: argparse.ArgumentParser, *, judges: bool = True) -> None:
         metavar="PATTERN",
         help="files that --until stands on, as in .gitignore: the model's changes to them do not count; repeatable",
     )
-    if judges:
+    if not proxy:
         group.add_argument(
             "--until-criteria",
             metavar="FILE",
@@ -63,12 +67,15 @@ def add_until(parser: argparse.ArgumentParser, *, judges: bool = True) -> None:
     group.add_argument(
         "--until-in", default="", metavar="CMD", help="run it elsewhere: CMD gets `sh -c COMMAND` added, as a container"
     )
-    group.add_argument(
-        "--until-from-failing",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="end at once if it succeeds before the first request; with --no-, the work has to change first",
-    )
+    if proxy:
+        parser.set_defaults(until_criteria=None, until_from_failing=False)
+    else:
+        group.add_argument(
+            "--until-from-failing",
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help="end at once if it succeeds before the first request; with --no-, the work has to change first",
+        )
 
 
 def build_until(args: argparse.Namespace, folder: str | None, provider: Provider | None = None) -> Until | None:
@@ -101,7 +108,7 @@ def build_until(args: argparse.Namespace, folder: str | None, provider: Provider
 
 
 def _criteria(args: argparse.Namespace, folder: str | None, provider: Provider | None) -> list[Check]:
-    place = getattr(args, "until_criteria", None)
+    place = args.until_criteria
     if place is None or provider is None:
         return []
     try:
