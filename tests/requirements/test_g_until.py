@@ -441,7 +441,7 @@ async def test_G13_a_check_that_holds_from_the_start_can_be_told_to_wait_for_a_c
 # ---- G14: the check is not the agent's to change
 
 
-PYTEST = f"{shlex.quote(sys.executable)} -B -m pytest -q -p no:cacheprovider -p no:randomly"
+PYTEST = f"env PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {shlex.quote(sys.executable)} -B -m pytest -q -p no:cacheprovider"
 TEST = "from sums import add\n\ndef test_add() -> None:\n    assert add(1, 2) == 3\n"
 
 
@@ -576,11 +576,12 @@ async def test_G16_a_run_killed_after_any_of_its_events_goes_on_to_the_same_end_
     tmp_path: Path,
 ) -> None:
     claim = call("finish_task", summary="It is done.", id="claim")
-    script = [call("add_line", n=1, id="a"), claim, *(call("add_line", n=n, id=f"b{n}") for n in range(2, GOAL + 1))]
+    script = [call("add_line", n=1, id="a"), claim, call("add_line", n=2, id="b")]
     script += [call("finish_task", summary="It is done.", id="last")]
+    check = """n=$(wc -l < work.txt); echo "$n passed, $((2 - n)) failed"; test "$n" -ge 2"""
 
     def engine(work: Work) -> Engine:
-        return Engine(Replies(*script), tools=work.tools, until=work.until())
+        return Engine(Replies(*script), tools=work.tools, until=Until(check, folder=work.folder, score=SCORE))
 
     folder = tmp_path / "whole"
     folder.mkdir()
@@ -602,6 +603,6 @@ async def test_G16_a_run_killed_after_any_of_its_events_goes_on_to_the_same_end_
             resumed = await run.wait()
         where = f"killed after {lines[kept - 1][:80]!r}"
         assert (resumed.stop_reason, resumed.work) == ("until_met", "checked"), f"{where}: {resumed.detail}"
-        assert len(work.file.read_text().splitlines()) >= GOAL, where
+        assert len(work.file.read_text().splitlines()) >= 2, where
         assert await replays_the_same(path), where
     assert outcome.stop_reason == "until_met"
