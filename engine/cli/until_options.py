@@ -60,12 +60,25 @@ def add_until(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_OPTIONS = {
+    "guard": [],
+    "until_score": None,
+    "until_timeout": CHECK_SECONDS,
+    "until_share": SHARE,
+    "until_copy": False,
+    "until_in": "",
+    "until_from_failing": True,
+}
+"""The options of a check besides its command, with their defaults."""
+
+
 def build_until(args: argparse.Namespace, folder: str | None) -> Until | None:
     """Return the check of `--until`, which runs in this folder; None without one. Raises WrongUse."""
     if not args.until:
-        for name in ("guard", "until_score", "until_in", "until_copy"):
-            if getattr(args, name):
-                raise WrongUse(f"--{name.replace('_', '-')} is about a check: give it with --until 'pytest -q'")
+        for name, default in _OPTIONS.items():
+            if getattr(args, name) != default:
+                option = name.replace("_", "-") if default is not True else f"no-{name.replace('_', '-')}"
+                raise WrongUse(f"--{option} is about a check: give it with --until 'pytest -q'")
         return None
     for command in args.until:
         if not command.strip():

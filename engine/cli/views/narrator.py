@@ -183,7 +183,7 @@ class EventNarrator:
             self._whole_response(event.message)
         self._view.end_writing()
         if event.cut_for == CUT_FOR_CHECK:
-            self._note("✂ cut: the check is met", "nothing after it was read", "good")
+            self._note("✂ the response is cut, since the check is met", "nothing after this was read", "good")
         if event.cut_at is not None:
             name = next((call.name for call in event.message.calls if call.id == event.cut_at), "the completion")
             self._cuts[event.cut_at] = cut_words(one_line(name, 60), event)

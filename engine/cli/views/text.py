@@ -22,6 +22,7 @@ from ...decision.limits import STOP_REASONS, Limits
 from ...decision.outcome import SubagentUse
 from ...records.format import summarize_drained
 from ...replay.diff import RECORD_ENDS
+from ..exit_codes import never_started
 
 Tone = Literal["success", "doubt", "limit", "failure", "cancelled", "question"]
 """How an ending looks. `doubt`: the work was reported as done although calls had failed before."""
@@ -143,7 +144,7 @@ def ending_of(
                 tone=tone,
                 title=_title(outcome),
                 text=outcome.answer,
-                answered_above=reason == "text_final",
+                answered_above=reason == "text_final" or outcome.answer_from == "partial_text",
                 pending=outcome.pending_issues,
                 work=work,
                 work_tone=tone,
@@ -164,6 +165,8 @@ def ending_of(
                 work_tone=shown,
             )
         case "failed":
+            if never_started(outcome):
+                return EndingText(tone="failure", title="Never started", text=outcome.detail.partition(": ")[2])
             title = {"refusal": "Refused", "internal_error": "Failed inside endstop"}.get(reason, "Failed")
             if failure is None or reason != "provider_error":
                 return EndingText(tone="failure", title=title, text=outcome.detail)
@@ -354,9 +357,9 @@ def saved_words(output_tokens: int, calls: Sequence[str]) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return a curve of one character for each value, from the smallest to the largest."""
+    """Return a curve of one character for each value, from the smallest to the largest, which alone is full."""
     low, high = min(values), max(values)
-    return "".join(_LEVELS[round((value - low) / (high - low or 1) * (len(_LEVELS) - 1))] for value in values)
+    return "".join(_LEVELS[int((value - low) / (high - low or 1) * (len(_LEVELS) - 1))] for value in values)
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"
