@@ -24,12 +24,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from .decision import WrongUse
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .decision import Usage, WrongUse
 from .decision.errors import error_text
+from .decision.until_facts import CheckSaid
 from .tools.child_process import check_variable_names, child_environment, run_command
 
 if TYPE_CHECKING:
-    from .run_progress import Progress
+    from .tools.run_context import Progress
 
 MOST_DETAIL = 2_000
 """Most characters of a command's output that an answer keeps: its first failing lines, then its end."""
@@ -67,7 +71,19 @@ class Impossible:
     reason: str
 
 
-CheckAnswer = Met | NotMet | Impossible | bool | None
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a model says of the work: the run ends as judged by it, never as checked."""
+
+    answer: Met | NotMet | None
+    """None: its answer cannot be read."""
+    by: str
+    """The model."""
+    usage: Usage | None = None
+    """Its usage, which counts as usage of the run."""
+
+
+CheckAnswer = Met | NotMet | Impossible | Judged | bool | None
 """Answer of a check. True: met. False: not met. None: it cannot tell now, which counts as no answer."""
 Check = Callable[["Progress[Any]"], Awaitable[CheckAnswer] | CheckAnswer]
 
@@ -206,3 +222,44 @@ def failure_mark(answer: NotMet) -> int:
     """Return a mark of what failed, which numbers such as times and addresses do not change."""
     text = "\n".join(sorted(answer.failing)) or answer.reason
     return crc32(_NUMBER.sub("0", text).encode("utf-8", "surrogatepass"))
+
+
+class WorkAnswer(Struct, frozen=True, kw_only=True):
+    """What the checks say of the work, as `CheckEnded` records it."""
+
+    said: CheckSaid
+    detail: str = ""
+    score: float | None = None
+    of: float | None = None
+    failure: int = 0
+    guard_changed: tuple[str, ...] = ()
+    timed_out: bool = False
+    usage: Usage | None = None
+    judged_by: str = ""
+    duration_ms: int = 0
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it ends a run: the work is done, or cannot be."""
+        return self.said in ("met", "impossible")
+
+
+def answer_of(said: Any, name: str) -> WorkAnswer:
+    """Return what a check of this name has said, whatever form it said it in."""
+    match said:
+        case Met() | True:
+            return WorkAnswer(said="met")
+        case NotMet(reason, score, of):
+            failure = 0 if score is not None else failure_mark(said)
+            return WorkAnswer(said="not_met", detail=reason, score=score, of=of, failure=failure)
+        case Judged(answer, by, usage):
+            return replace(answer_of(answer, name), judged_by=by, usage=usage)
+        case False:
+            return WorkAnswer(said="not_met", detail=f"`{name}` is not met")
+        case Impossible(reason):
+            return WorkAnswer(said="impossible", detail=reason)
+        case None:
+            return WorkAnswer(said="unknown", detail=f"`{name}` cannot tell now")
+        case _:
+            what = f"a check answers Met, NotMet, Impossible, a bool or None, not {type(said).__name__}"
+            return WorkAnswer(said="unknown", detail=what)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from ..check_answers import Check
 from ..decision import WrongUse
+from ..decision.errors import error_text
+from ..providers import Provider
 from ..until import CHECK_SECONDS, SHARE, Until
 
 
-def add_until(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the check that says when the work is done."""
+def add_until(parser: argparse.ArgumentParser, *, judges: bool = True) -> None:
+    """Add the options of the check that says when the work is done. judges: whether there is a model to ask."""
     group = parser.add_argument_group("when the work is done")
     group.add_argument(
         "--until",
@@ -25,6 +29,13 @@ def add_until(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN",
         help="files that --until stands on, as in .gitignore: the model's changes to them do not count; repeatable",
     )
+    if judges:
+        group.add_argument(
+            "--until-criteria",
+            metavar="FILE",
+            help="the same for criteria, one for each item of a list: the model judges each, with evidence, once the "
+            "commands succeed and before a completion is accepted",
+        )
     group.add_argument(
         "--until-score",
         metavar="REGEX",
@@ -72,9 +83,13 @@ _OPTIONS = {
 """The options of a check besides its command, with their defaults."""
 
 
-def build_until(args: argparse.Namespace, folder: str | None) -> Until | None:
-    """Return the check of `--until`, which runs in this folder; None without one. Raises WrongUse."""
-    if not args.until:
+def build_until(args: argparse.Namespace, folder: str | None, provider: Provider | None = None) -> Until | None:
+    """Return the check of `--until` and `--until-criteria`; None without one. Raises WrongUse.
+
+    folder: where commands run. provider: the model that judges criteria.
+    """
+    criteria = _criteria(args, folder, provider)
+    if not (args.until or criteria):
         for name, default in _OPTIONS.items():
             if getattr(args, name) != default:
                 option = name.replace("_", "-") if default is not True else f"no-{name.replace('_', '-')}"
@@ -85,13 +100,27 @@ def build_until(args: argparse.Namespace, folder: str | None) -> Until | None:
             raise WrongUse("--until is empty: give a command, as in --until 'pytest -q'")
     return Until(
         *args.until,
+        *criteria,
         folder=folder,
         guard=args.guard,
         score=args.until_score,
         timeout=args.until_timeout,
         share=args.until_share,
         copy=args.until_copy,
-        env=args.env,
+        env=getattr(args, "env", ()),
         inside=args.until_in,
         from_failing=args.until_from_failing,
     )
+
+
+def _criteria(args: argparse.Namespace, folder: str | None, provider: Provider | None) -> list[Check]:
+    place = getattr(args, "until_criteria", None)
+    if place is None or provider is None:
+        return []
+    try:
+        text = Path(place).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUse(f"--until-criteria {place}: {error_text(error)}") from None
+    from ..criteria import CriteriaCheck
+
+    return [CriteriaCheck(provider, text, folder)]
