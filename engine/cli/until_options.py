@@ -71,7 +71,7 @@ def add_until(parser: argparse.ArgumentParser, *, judges: bool = True) -> None:
     )
 
 
-_OPTIONS = {
+_DEFAULTS = {
     "guard": [],
     "until_score": None,
     "until_timeout": CHECK_SECONDS,
@@ -80,7 +80,7 @@ _OPTIONS = {
     "until_in": "",
     "until_from_failing": True,
 }
-"""The options of a check besides its command, with their defaults."""
+"""What the options of a check, besides the check itself, are without it."""
 
 
 def build_until(args: argparse.Namespace, folder: str | None, provider: Provider | None = None) -> Until | None:
@@ -90,7 +90,7 @@ def build_until(args: argparse.Namespace, folder: str | None, provider: Provider
     """
     criteria = _criteria(args, folder, provider)
     if not (args.until or criteria):
-        for name, default in _OPTIONS.items():
+        for name, default in _DEFAULTS.items():
             if getattr(args, name) != default:
                 option = name.replace("_", "-") if default is not True else f"no-{name.replace('_', '-')}"
                 raise WrongUse(f"--{option} is about a check: give it with --until 'pytest -q'")

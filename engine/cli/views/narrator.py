@@ -152,7 +152,13 @@ class EventNarrator:
 
     def _message_added(self, event: ev.MessageAdded) -> None:
         if event.origin != "user":
-            self._note(f"▸ {event.origin.replace('_', ' ')}", event.text, "loop")
+            self._note(f"▸ {event.origin.replace('_', ' ')}", self._without_check_output(event.text), "loop")
+
+    def _without_check_output(self, text: str) -> str:
+        """Return a text for the model without what the check printed, of which the first line is kept."""
+        detail = self.facts.check.detail if self.facts.check is not None else ""
+        first, newline, _ = detail.partition("\n")
+        return text.replace(detail, f"{first} …") if newline else text
 
     def _step_started(self, event: ev.StepStarted) -> None:
         self._view.end_writing()

@@ -83,6 +83,8 @@ _CAUSES = {
     "race": "Another model finished first.",
     RECORD_ENDS: "The record ends here.",
 }
+DETAIL = 8
+"""Most lines that are shown of what a check or a gate printed: the last ones."""
 _UNDONE = "The task was not reported as done."
 
 
@@ -151,6 +153,7 @@ def ending_of(
                 go_on=go_on if tone != "success" else "",
             )
         case "exhausted":
+            first, _, printed = outcome.detail.partition("\n")
             title, advice = _LIMITS.get(reason, (f"Stopped: {_plain(reason)}", ""))
             advised = _some(_UNDONE, advice)
             shown: Tone = tone if outcome.work is not None else "limit"
@@ -158,7 +161,7 @@ def ending_of(
             return EndingText(
                 tone=shown,
                 title=title,
-                text=outcome.detail,
+                text="\n".join([first, *last_lines(printed, DETAIL)]),
                 advice=advised,
                 go_on=go_on,
                 work=work,
