@@ -2,7 +2,8 @@
 
     python docs/until_terminal.py         # writes the picture; `make docs` runs it
 
-It gives the recorded run (`until_picture.py`) to the command's own view, notes when a line comes, and scrolls as it did.
+It gives the recorded run (`until_picture.py`) to the command's own view, notes when a line comes, and
+scrolls as it did.
 Where motion is not wanted (`prefers-reduced-motion`), the end stands still.
 """
 

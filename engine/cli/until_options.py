@@ -71,7 +71,7 @@ def add_until(parser: argparse.ArgumentParser, *, judges: bool = True) -> None:
     )
 
 
-_DEFAULTS = {
+_DEFAULTS: dict[str, object] = {
     "guard": [],
     "until_score": None,
     "until_timeout": CHECK_SECONDS,
