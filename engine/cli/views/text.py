@@ -138,7 +138,7 @@ def ending_of(
 ) -> EndingText:
     """Return the words for an outcome. `failure`: the provider's last error; `cause`: why the run was cancelled."""
     reason = outcome.stop_reason
-    work, tone = _known(outcome), work_tone(outcome.work, outcome.failed_calls)
+    work, tone = _known(outcome), work_tone(outcome.work, outcome.failed_calls, outcome.guard_changed)
     go_on = f"Go on from here: {recorded.resume()}" if recorded is not None else ""
     match outcome.status:
         case "completed":
@@ -237,11 +237,11 @@ def _known(outcome: Outcome) -> str:
     )
 
 
-def work_tone(work: Work | None, failed_calls: Sequence[str]) -> Tone:
+def work_tone(work: Work | None, failed_calls: Sequence[str], guard_changed: Sequence[str] = ()) -> Tone:
     """Return the tone in which a view shows `work_words`."""
     if work == "wrong":
         return "failure"
-    return "doubt" if work == "said" and failed_calls else "success"
+    return "doubt" if work == "said" and (failed_calls or guard_changed) else "success"
 
 
 def work_words(
