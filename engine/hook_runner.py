@@ -175,7 +175,10 @@ async def check_final_text(context: Context, message: AssistantMessage) -> None:
 
     A rejection is logged, and the run continues.
     """
-    if not (context.hooks.gates or context.check) or not _would_end(context):
+    hooks = context.hooks
+    if message.calls and hooks.text_rule is None and not hooks.rules:
+        return  # only a function of the user makes a text beside calls the last one
+    if not (hooks.gates or context.check) or not _would_end(context):
         return
     objection = await run_gates(context, Completion(answer=message.text))
     if objection is not None:

@@ -180,8 +180,9 @@ def test_the_picture_of_the_demo_is_what_its_program_draws() -> None:
     assert program.picture() == program.PICTURE.read_text(encoding="utf-8"), "run `make docs`"
 
 
-def test_the_picture_of_until_is_what_its_program_draws() -> None:
-    program = scripts.load(scripts.DOCS / "until_picture.py")
+@pytest.mark.parametrize("name", ["until_picture", "until_terminal"])
+def test_a_picture_of_until_is_what_its_program_draws(name: str) -> None:
+    program = scripts.load(scripts.DOCS / f"{name}.py")
     assert program.picture() == program.PICTURE.read_text(encoding="utf-8"), "run `make docs`"
 
 

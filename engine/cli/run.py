@@ -63,7 +63,7 @@ _EXAMPLES = (
     (
         "The same with your own model, until the tests pass",
         'endstop run "Fix the tests." --model qwen3 --api-base http://127.0.0.1:8000/v1 --workspace . '
-        "--allow-run --gate 'pytest -q'",
+        "--until 'pytest -q'",
     ),
     ("Ask about an image", 'endstop run "What is wrong here?" --image screen.png --model gemini/gemini-2.5-flash'),
     ("Go on with a recorded session", 'endstop run --resume run.jsonl "And the host?" --workspace .'),

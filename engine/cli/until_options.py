@@ -78,6 +78,18 @@ def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False) -> None:
         )
 
 
+_DEFAULTS: dict[str, object] = {
+    "guard": [],
+    "until_score": None,
+    "until_timeout": CHECK_SECONDS,
+    "until_share": SHARE,
+    "until_copy": False,
+    "until_in": "",
+    "until_from_failing": True,
+}
+"""What the options of a check, besides the check itself, are without it."""
+
+
 def build_until(args: argparse.Namespace, folder: str | None, provider: Provider | None = None) -> Until | None:
     """Return the check of `--until` and `--until-criteria`; None without one. Raises WrongUse.
 
@@ -85,9 +97,10 @@ def build_until(args: argparse.Namespace, folder: str | None, provider: Provider
     """
     criteria = _criteria(args, folder, provider)
     if not (args.until or criteria):
-        for name in ("guard", "until_score", "until_in", "until_copy"):
-            if getattr(args, name):
-                raise WrongUse(f"--{name.replace('_', '-')} is about a check: give it with --until 'pytest -q'")
+        for name, default in _DEFAULTS.items():
+            if getattr(args, name) != default:
+                option = name.replace("_", "-") if default is not True else f"no-{name.replace('_', '-')}"
+                raise WrongUse(f"--{option} is about a check: give it with --until 'pytest -q'")
         return None
     for command in args.until:
         if not command.strip():

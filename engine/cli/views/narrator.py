@@ -152,7 +152,13 @@ class EventNarrator:
 
     def _message_added(self, event: ev.MessageAdded) -> None:
         if event.origin != "user":
-            self._note(f"▸ {event.origin.replace('_', ' ')}", event.text, "loop")
+            self._note(f"▸ {event.origin.replace('_', ' ')}", self._without_check_output(event.text), "loop")
+
+    def _without_check_output(self, text: str) -> str:
+        """Return a text for the model without what the check printed, of which the first line is kept."""
+        detail = self.facts.check.detail if self.facts.check is not None else ""
+        first, newline, _ = detail.partition("\n")
+        return text.replace(detail, f"{first} …") if newline else text
 
     def _step_started(self, event: ev.StepStarted) -> None:
         self._view.end_writing()
@@ -183,7 +189,7 @@ class EventNarrator:
             self._whole_response(event.message)
         self._view.end_writing()
         if event.cut_for == CUT_FOR_CHECK:
-            self._note("✂ cut: the check is met", "nothing after it was read", "good")
+            self._note("✂ the response is cut, since the check is met", "nothing after this was read", "good")
         if event.cut_at is not None:
             name = next((call.name for call in event.message.calls if call.id == event.cut_at), "the completion")
             self._cuts[event.cut_at] = cut_words(one_line(name, 60), event)

@@ -167,7 +167,9 @@ class PlainView(RunView):
     def end(self, ending: EndingText, outcome: Outcome) -> None:
         """Print how the run ended, what it used and how to go on."""
         text = outcome.detail if outcome.status in ("completed", "awaiting_input") else ending.text
-        evaluation = f", evaluation {outcome.verdict}" if outcome.verdict != "not_run" else ""
+        evaluation = (
+            f", evaluation {outcome.verdict}" if outcome.evaluation is not None and outcome.verdict != "not_run" else ""
+        )
         self._line(f"{outcome.status} ({outcome.stop_reason}){evaluation}: {one_line(text or ending.title, 1000)}")
         if ending.work:
             self._line(f"  {one_line(ending.work, LINE)}")

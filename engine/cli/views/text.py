@@ -22,6 +22,7 @@ from ...decision.limits import STOP_REASONS, Limits
 from ...decision.outcome import SubagentUse
 from ...records.format import summarize_drained
 from ...replay.diff import RECORD_ENDS
+from ..exit_codes import never_started
 
 Tone = Literal["success", "doubt", "limit", "failure", "cancelled", "question"]
 """How an ending looks. `doubt`: the work was reported as done although calls had failed before."""
@@ -82,6 +83,8 @@ _CAUSES = {
     "race": "Another model finished first.",
     RECORD_ENDS: "The record ends here.",
 }
+DETAIL = 8
+"""Most lines that are shown of what a check or a gate printed: the last ones."""
 _UNDONE = "The task was not reported as done."
 
 
@@ -135,7 +138,7 @@ def ending_of(
 ) -> EndingText:
     """Return the words for an outcome. `failure`: the provider's last error; `cause`: why the run was cancelled."""
     reason = outcome.stop_reason
-    work, tone = _known(outcome), work_tone(outcome.work, outcome.failed_calls)
+    work, tone = _known(outcome), work_tone(outcome.work, outcome.failed_calls, outcome.guard_changed)
     go_on = f"Go on from here: {recorded.resume()}" if recorded is not None else ""
     match outcome.status:
         case "completed":
@@ -143,13 +146,14 @@ def ending_of(
                 tone=tone,
                 title=_title(outcome),
                 text=outcome.answer,
-                answered_above=reason == "text_final",
+                answered_above=reason == "text_final" or outcome.answer_from == "partial_text",
                 pending=outcome.pending_issues,
                 work=work,
                 work_tone=tone,
                 go_on=go_on if tone != "success" else "",
             )
         case "exhausted":
+            first, _, printed = outcome.detail.partition("\n")
             title, advice = _LIMITS.get(reason, (f"Stopped: {_plain(reason)}", ""))
             advised = _some(_UNDONE, advice)
             shown: Tone = tone if outcome.work is not None else "limit"
@@ -157,13 +161,15 @@ def ending_of(
             return EndingText(
                 tone=shown,
                 title=title,
-                text=outcome.detail,
+                text="\n".join([first, *last_lines(printed, DETAIL)]),
                 advice=advised,
                 go_on=go_on,
                 work=work,
                 work_tone=shown,
             )
         case "failed":
+            if never_started(outcome):
+                return EndingText(tone="failure", title="Never started", text=outcome.detail.partition(": ")[2])
             title = {"refusal": "Refused", "internal_error": "Failed inside endstop"}.get(reason, "Failed")
             if failure is None or reason != "provider_error":
                 return EndingText(tone="failure", title=title, text=outcome.detail)
@@ -231,11 +237,11 @@ def _known(outcome: Outcome) -> str:
     )
 
 
-def work_tone(work: Work | None, failed_calls: Sequence[str]) -> Tone:
+def work_tone(work: Work | None, failed_calls: Sequence[str], guard_changed: Sequence[str] = ()) -> Tone:
     """Return the tone in which a view shows `work_words`."""
     if work == "wrong":
         return "failure"
-    return "doubt" if work == "said" and failed_calls else "success"
+    return "doubt" if work == "said" and (failed_calls or guard_changed) else "success"
 
 
 def work_words(
@@ -354,9 +360,9 @@ def saved_words(output_tokens: int, calls: Sequence[str]) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return a curve of one character for each value, from the smallest to the largest."""
+    """Return a curve of one character for each value, from the smallest to the largest, which alone is full."""
     low, high = min(values), max(values)
-    return "".join(_LEVELS[round((value - low) / (high - low or 1) * (len(_LEVELS) - 1))] for value in values)
+    return "".join(_LEVELS[int((value - low) / (high - low or 1) * (len(_LEVELS) - 1))] for value in values)
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"

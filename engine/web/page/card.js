@@ -1,10 +1,10 @@
 // The card that shows how a run ended.
-import { h, put, signed } from "./dom.js";
+import { h, put, signed, svg } from "./dom.js";
 import { prose } from "./prose.js";
 import { brief, counted, fileOf, lasted, money, oneLine, parsed, tokens } from "./text.js";
 import { budgets } from "./budget.js";
 import { isFailure } from "./call_end.js";
-import { ending, reached, workOf } from "./words.js";
+import { ending, reached, scoresWords, workOf } from "./words.js";
 
 export function endCard(item) {
   const { run } = item;
@@ -12,15 +12,16 @@ export function endCard(item) {
   const { outcome } = run;
   const told = ending(run);
   const moment = outcome.status === "completed" && told.tone !== "bad";
-  const above = outcome.stop_reason === "text_final";
+  const above = outcome.stop_reason === "text_final" || (outcome.status === "completed" && outcome.answer_from === "partial_text");
   const asks = outcome.status === "awaiting_input";
   const advice = told.advice ? h("p", {}, told.advice) : null;
   const answer = prose("answer", "the answer");
   if (told.text) answer.show(told.text, true);
   const node = h("article", { class: `card ${told.tone}${moment ? " success" : ""}`, "data-status": outcome.status, "data-work": workOf(outcome) },
-    h("h4", {}, signed(told.sign), told.title, above ? h("small", {}, "the answer is the text above") : null),
+    h("h4", {}, signed(told.sign), told.title, outcome.stop_reason === "text_final" ? h("small", {}, "the answer is the text above") : null),
     told.who ? h("p", { class: "known" }, told.who) : null,
     above || asks || !told.text ? null : answer.node,
+    scoreCurve(run.check),
     list("Which limit", outcome.status === "exhausted" ? reached(budgets(run)) : []),
     list("Phases", (outcome.phases ?? []).filter((one) => one.summary !== outcome.answer).map(phase)),
     list("Still open", outcome.pending_issues ?? []),
@@ -32,6 +33,20 @@ export function endCard(item) {
       ? h("p", { class: "actions" }, h("button", { onclick: (event) => goOn(event.target) }, "Go on from here")) : null,
   );
   return { node, update: (now) => asks && put(advice, now.answered ? "It was answered." : told.advice) };
+}
+
+const [WIDE, HIGH] = [160, 28];
+
+/** The scores of a check as a line; null unless there are two. */
+function scoreCurve({ scores, of }) {
+  if (scores.length < 2) return null;
+  const [low, high] = [Math.min(...scores), Math.max(...scores)];
+  const points = scores.map((score, place) =>
+    [2 + (place * (WIDE - 4)) / (scores.length - 1), HIGH - 2 - ((score - low) * (HIGH - 4)) / (high - low || 1)].map(Math.round).join());
+  const words = `Score of the check: ${scoresWords({ scores, of })}`;
+  const picture = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, width: WIDE, height: HIGH, "aria-hidden": "true" },
+    svg("polyline", { points: points.join(" "), fill: "none", stroke: "currentColor", "stroke-width": 2, "stroke-linejoin": "round" }));
+  return h("p", { class: "scores" }, words, picture);
 }
 
 /** What was done, and to which files, as far as it is known. */

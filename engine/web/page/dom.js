@@ -15,6 +15,14 @@ export function h(tag, given = {}, ...children) {
   return element;
 }
 
+/** The same for a picture. */
+export function svg(tag, given, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(given)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
 /** A sign next to words that say the same. */
 export const signed = (sign, more = "") => h("span", { class: `sign${more}`, "aria-hidden": "true" }, sign);
 

@@ -43,7 +43,7 @@ function started(state, event) {
     items: [], step: null, calls: new Map(), doing: "starting", previous: state.runs.at(-1) ?? null,
     planning: new Set(tools.filter(takesPlans).map((tool) => tool.name)), round: null, planned: 0,
     foreign: /^(?:import|follow):/.test(event.engine ?? ""),
-    phases: [...(carried.phases ?? [])], granted: carried.grants?.steps ?? 0, limited: false, accepted: null, failure: null, cause: "", outcome: null,
+    phases: [...(carried.phases ?? [])], granted: carried.grants?.steps ?? 0, check: { name: "", answers: 0, of: null, scores: [] }, limited: false, accepted: null, failure: null, cause: "", outcome: null,
   };
 }
 
@@ -231,6 +231,7 @@ const HEARD = {
     if (text && !told("text")) write(run, "text", attempt, text);
     settle(run);
     for (const { id, name, arguments: args } of calls) touch(run, callOf(run, id, name, attempt), { args: args ?? "", done: true });
+    if (event.cut_for === "check") note(run, "good", "✂", "The response is cut, since the check is met", "nothing after this was read");
     if (event.cut_at) {
       add(run, { kind: "cut", call: run.calls.get(event.cut_at)?.name, ended: event.cut_at_end || event.raw_finish, rest: event.after_cut });
     } else if (event.finish === "length" || event.finish === "context_full" || event.truncated) {
@@ -306,6 +307,23 @@ const HEARD = {
   },
   VERDICT_GIVEN(run, { role, name, said, detail = "" }) {
     add(run, { kind: "verdict", role, name, said, detail });
+  },
+  CHECK_STARTED(run, { name }) {
+    run.check.name = name;
+  },
+  /** `of` is not known to a check that is met: then it is the last one that was. */
+  CHECK_ENDED(run, { said, detail = "", score = null, of = null, guard_changed: changed = [] }) {
+    const { check } = run;
+    if (said === "unknown") return void note(run, "quiet", "○", "Check: no answer", detail);
+    const most = of ?? (said === "met" ? check.of : null);
+    const now = score ?? (said === "met" ? most : null);
+    const before = check.scores.at(-1) ?? null;
+    Object.assign(check, { answers: check.answers + 1, of: most, scores: now === null ? check.scores : [...check.scores, now] });
+    const change = now === null || before === null ? 0 : now - before;
+    add(run, { kind: "check", number: check.answers, name: check.name, said, detail, score: now, of: most, change, changed });
+  },
+  BLOCK_REPORTED(run, { reason, accepted = false }) {
+    note(run, "warn", "⚑", `Reported as impossible${accepted ? "" : ", handed back"}`, reason);
   },
   CONTEXT_COMPACTED(run, event) {
     add(run, { kind: "compacted", event });

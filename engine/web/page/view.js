@@ -7,7 +7,7 @@ import { output } from "./output.js";
 import { prose } from "./prose.js";
 import { linkTo, showStatus } from "./rows.js";
 import { brief, called, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
-import { cutWords, decisionWords, fact, failureWords, RESULT, resultOf, skippedWords } from "./words.js";
+import { checkWords, cutWords, decisionWords, fact, failureWords, RESULT, resultOf, skippedWords } from "./words.js";
 
 /** Shows any state of the fold of session `id` in `root`, changing only what differs. */
 export function timeline(root, id) {
@@ -288,6 +288,11 @@ function verdictView({ role, name, said, detail }) {
   return line("quiet", role === "judge" ? "⚖" : "·", `${who}: ${plain(said)}`, detail);
 }
 
+function checkView(item) {
+  const [tone, sign, words] = checkWords(item);
+  return line(tone, sign, `Check ${item.number}`, words, item.detail ? folded("what it says", () => item.detail).node : null);
+}
+
 function compactedView({ event }) {
   const how = { shorten_results: "older results shortened", summarise: "summarized by the model", compactor: "replaced by the compactor" }[event.strategy]
     ?? `the oldest ${counted(event.dropped ?? 0, "message")} dropped`;
@@ -343,6 +348,7 @@ const KINDS = {
   phase: phaseView,
   compacted: compactedView,
   verdict: verdictView,
+  check: checkView,
   evaluation: evaluationView,
   end: endCard,
 };

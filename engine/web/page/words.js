@@ -67,6 +67,8 @@ const LIMITS = {
   degenerate: ["Stopped: the response repeated itself", "Go on from here, or use another model or temperature."],
   compaction_stalled: ["Stopped: the context is full", "Use a model with a larger context, or a smaller task."],
   completion_rejected: ["Stopped: completion not accepted", "Go on, and say what must be true when the task is done."],
+  until_stalled: ["Stopped: no change brings the check further", "Read what the check says, and go on from here."],
+  blocked: ["Blocked", "Remove what is named as the obstacle, and go on from here."],
   no_answer: ["Stopped without an answer", "Go on from here, or use another model."],
   invalid_calls: ["Stopped: nothing but invalid calls", "Use another model, or describe the tools better."],
 };
@@ -97,13 +99,18 @@ const CAUSES = {
 export const workOf = ({ verdict = "not_run", status }) =>
   ({ passed: "checked", failed: "wrong" })[verdict] ?? (status === "completed" ? "said" : null);
 
+const listed = (names) => names.slice(0, 4).map((name) => oneLine(name, 40)).join(", ") + (names.length > 4 ? ` and ${names.length - 4} more` : "");
+
 /** Tone, sign and words, as engine/cli/views/text.py has them: never green where it is wrong. */
 function known(outcome) {
   const { evaluation, failed_calls: failed = [], accepted_by: accepted = [], stop_reason: reason } = outcome;
   const work = workOf(outcome);
-  const by = called(evaluation?.name ?? "") || "an evaluation";
+  const { checked_by: check = "", judged_by: judge = "", guard_changed: changed = [] } = outcome;
+  const by = (check && `\`${oneLine(check, 100)}\``) || called(evaluation?.name ?? "") || "an evaluation";
   if (work === "checked") return ["good", "✔", `checked by ${by}: passed`];
   if (work === "wrong") return ["bad", "✘", `wrong: checked by ${by}, failed`];
+  if (work && changed.length) return ["warn", "!", `not checked: the check fails with the original ${listed(changed)}`];
+  if (work && judge) return ["good", "✔", `judged by ${oneLine(judge, 60)}, not checked`];
   const silent = evaluation ? "the evaluation gave no verdict" : "";
   if (!work) return ["warn", "■", silent];
   const names = accepted.map((name) => (name === "user" ? "you" : called(name))).join(" and ");
@@ -112,6 +119,20 @@ function known(outcome) {
   const doubt = failed.length ? `${oneLine(failed.join(", "), 160)} failed earlier, and no later call made up for it` : "";
   return [doubt ? "warn" : "good", doubt ? "!" : "✔", [`${who}, not checked`, silent, doubt].filter(Boolean).join("; ")];
 }
+
+const scoreWords = (score, of) => (of === null ? `${score}` : `${score} of ${of}`);
+
+/** Tone, sign and words of what a check said. */
+export function checkWords({ said, name, score, of, change, changed }) {
+  const files = changed.join(", ");
+  if (said === "met") return files ? ["warn", "!", `\`${name}\` passes, but only with changed ${files}`] : ["good", "✔", `\`${name}\` passes`];
+  const found = score === null ? "fails" : `${scoreWords(score, of)} pass`;
+  const difference = change ? `, ${change > 0 ? "+" : ""}${change}` : "";
+  return ["quiet", "◔", `${said === "impossible" ? "cannot be met" : found}${difference}${files && `, with the original ${files}`}`];
+}
+
+/** The score of a run's check, from its first answer to its last. */
+export const scoresWords = ({ scores, of }) => `${scores[0]} → ${scoreWords(scores.at(-1), of)}`;
 
 /** What is known of a response that was left at a completion call. */
 export function cutWords({ call = "the completion", ended, rest }) {
@@ -130,7 +151,8 @@ export function ending(run) {
   const [tone, sign, who] = known(outcome);
   switch (outcome.status) {
     case "completed": {
-      const said = ["text_final", "handled"].includes(reason) ? "Answered" : work === "checked" ? "Task complete" : "Reported as done";
+      const said = ["text_final", "handled"].includes(reason) ? "Answered" : work === "checked" ? "Task complete"
+        : reason === "until_met" ? outcome.judged_by ? "Judged as done" : "Passes its check, but only with changed files" : "Reported as done";
       return { tone, sign, title: said + (work === "wrong" ? ", but wrong" : ""), who, text: outcome.answer };
     }
     case "exhausted": {

@@ -70,6 +70,27 @@ def opened(page: Any, address: str) -> Any:
     return page
 
 
+def test_a_run_that_its_check_ended_shows_each_check_the_cut_and_the_curve_of_the_score(
+    page: Any, tmp_path: Path
+) -> None:
+    opened(page, exported(Path("docs/pictures/until.jsonl"), tmp_path))
+    checks = page.evaluate("[...document.querySelectorAll('[data-item=check]')].map((one) => one.textContent)")
+    assert [text.partition("what it says")[0] for text in checks] == [
+        "◔Check 1: 4 of 20 pass",
+        "◔Check 2: 10 of 20 pass, +6",
+        "◔Check 3: 16 of 20 pass, +6",
+        "◔Check 4: 15 of 20 pass, -1",
+        "◔Check 5: 19 of 20 pass, +4",
+        "✔Check 6: `pytest -q` passes",
+    ]
+    timeline = page.text_content("#timeline")
+    assert timeline.index("The response is cut, since the check is met") < timeline.index("Check 6")
+    assert page.text_content(".card .scores") == "Score of the check: 4 → 20 of 20"
+    assert len(page.get_attribute(".card .scores polyline", "points").split()) == 6
+    assert "Task complete" in page.text_content(".card h4")
+    assert "checked by `pytest -q`: passed" in page.text_content(".card .known")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_shows_the_timeline_that_the_server_shows(page: Any, shown: Site, tmp_path: Path, name: str) -> None:
     runs = len(read_record(RECORDS / f"{name}.jsonl").runs)

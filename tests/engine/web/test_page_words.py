@@ -111,3 +111,46 @@ def test_words_are_not_broken_where_a_line_has_room_for_them(page: Any) -> None:
 def test_one_is_singular(modules: Modules, count: int, words: str) -> None:
     function = "async (usage) => (await import('./page/text.js')).tokens(usage)"
     assert modules(function, {"input_tokens": count, "output_tokens": 1}) == words
+
+
+CHECKS = """async (events) => {
+    const { fold } = await import('./page/model.js');
+    const { checkWords, scoresWords } = await import('./page/words.js');
+    const run = fold(events).runs[0];
+    const told = run.items.map((item) => item.kind === 'check' ? checkWords(item)[2] : item.head);
+    return [told, run.check.scores.length ? scoresWords(run.check) : ''];
+}"""
+
+
+def test_a_check_is_a_line_with_its_score_and_the_change_since_the_last_one(modules: Modules) -> None:
+    begin = {"type": "CHECK_STARTED", "step": 0, "place": "start", "name": "pytest -q"}
+    answers: list[dict[str, Any]] = [
+        {"said": "not_met", "score": 39, "of": 44},
+        {"said": "unknown", "detail": "no network"},
+        {"said": "not_met", "score": 41, "of": 44},
+        {"said": "not_met", "score": 40, "of": 44, "guard_changed": ["tests/a.py"]},
+        {"said": "met"},
+    ]
+    ended = [{"type": "CHECK_ENDED", "step": n, "place": "step", **answer} for n, answer in enumerate(answers)]
+    blocked = {"type": "BLOCK_REPORTED", "call_id": "c", "reason": "There is no key."}
+    told, scores = modules(CHECKS, [{**STARTED, "carried": None}, begin, *ended, blocked])
+    assert told == [
+        "39 of 44 pass",
+        "Check: no answer",
+        "41 of 44 pass, +2",
+        "40 of 44 pass, -1, with the original tests/a.py",
+        "`pytest -q` passes",
+        "Reported as impossible, handed back",
+    ]
+    assert scores == "39 → 44 of 44"
+
+
+def test_a_check_without_a_score_only_fails_or_passes(modules: Modules) -> None:
+    names = [{"type": "CHECK_STARTED", "step": 0, "place": "start", "name": "make"}]
+    ended = [
+        {"type": "CHECK_ENDED", "step": n, "place": "step", **said}
+        for n, said in enumerate([{"said": "not_met"}, {"said": "met", "guard_changed": ["Makefile"]}])
+    ]
+    told, scores = modules(CHECKS, [STARTED, *names, *ended])
+    assert told == ["fails", "`make` passes, but only with changed Makefile"]
+    assert scores == ""

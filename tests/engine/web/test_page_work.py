@@ -59,6 +59,13 @@ ENDS = [
     outcome(status="exhausted", stop_reason="step_limit"),
     outcome(status="exhausted", stop_reason="step_limit", verdict="passed", evaluation={}),
     outcome(status="exhausted", stop_reason="step_limit", verdict="failed", evaluation={}),
+    outcome(stop_reason="until_met", verdict="passed", checked_by="pytest -q"),
+    outcome(stop_reason="until_met", guard_changed=["tests/test_a.py"]),
+    outcome(stop_reason="until_met", guard_changed=[f"tests/test_{n}.py" for n in range(6)]),
+    outcome(stop_reason="until_met", judged_by="small-model"),
+    outcome(status="exhausted", stop_reason="until_stalled", verdict="failed", checked_by="pytest -q"),
+    outcome(status="exhausted", stop_reason="blocked", verdict="failed", checked_by="pytest -q"),
+    outcome(status="exhausted", stop_reason="blocked"),
 ]
 
 

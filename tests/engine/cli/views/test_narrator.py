@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from endstop.cli.views.narrator import NARRATED, NOT_NARRATED, NOTE, EventNarrator
 from endstop.cli.views.run_view import Call, Kind, ViewSnapshot
+from endstop.cli.views.styled_lines import Shade
 from endstop.decision import AssistantMessage, Event, Reasoning, ToolCall
 from endstop.decision import events as ev
 
@@ -71,3 +73,51 @@ def test_of_a_call_of_another_loop_no_more_is_shown_than_its_result_says() -> No
     assert Seen.calls == [shown[end] for end in ENDS]
     assert len(narrator.actions) == 4, "what only reads is no action"
     assert sum(action.endswith("(failed)") for action in narrator.actions) == 2
+
+
+def test_what_a_check_printed_is_not_shown_again_with_the_text_for_the_model() -> None:
+    class Seen(ViewSnapshot):
+        notes: ClassVar[list[str]] = []
+
+        def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
+            self.notes.append(text)
+
+    narrator = EventNarrator(Seen(), explain=False)
+    detail = "`pytest -q` failed with exit code 1:\nE assert 1 == 2\n1 failed"
+    narrator.feed(ev.CheckStarted(step=0, place="start", name="pytest -q"))
+    narrator.feed(ev.CheckEnded(step=0, place="start", said="not_met", detail=detail, score=3, of=4))
+    narrator.feed(ev.MessageAdded(text=f"It says:\n{detail}\nTry another way.", origin="nudge"))
+    narrator.feed(ev.MessageAdded(text="Go on.", origin="nudge"))
+    assert Seen.notes == [
+        "◔ check 1: 3 of 4 pass",
+        "▸ nudge: It says: `pytest -q` failed with exit code 1: … Try another way.",
+        "▸ nudge: Go on.",
+    ]
+
+
+def test_a_check_shows_its_score_the_change_since_the_last_one_and_the_files_that_were_put_back() -> None:
+    class Seen(ViewSnapshot):
+        notes: ClassVar[list[str]] = []
+
+        def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
+            self.notes.append(text)
+
+    narrator = EventNarrator(Seen(), explain=False)
+    narrator.feed(ev.CheckStarted(step=0, place="start", name="pytest -q"))
+    for answer in (
+        ev.CheckEnded(step=0, place="start", said="not_met", score=39, of=44),
+        ev.CheckEnded(step=1, place="step", said="not_met", score=41, of=44),
+        ev.CheckEnded(step=2, place="step", said="unknown", detail="no network"),
+        ev.CheckEnded(step=3, place="step", said="not_met", score=40, of=44, guard_changed=("tests/a.py",)),
+        ev.CheckEnded(step=4, place="step", said="not_met"),
+        ev.CheckEnded(step=5, place="response", said="met"),
+    ):
+        narrator.feed(answer)
+    assert Seen.notes == [
+        "◔ check 1: 39 of 44 pass",
+        "◔ check 2: 41 of 44 pass, +2",
+        "○ check: no answer: no network",
+        "◔ check 3: 40 of 44 pass, -1, with the original tests/a.py",
+        "◔ check 4: fails",
+        "✔ check 5: `pytest -q` passes",
+    ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from endstop.base.sanitize import one_line, sanitize
+from endstop.cli.exit_codes import exit_code
 from endstop.cli.views.text import (
     actions_line,
     arguments,
@@ -17,6 +18,7 @@ from endstop.cli.views.text import (
     ending_of,
     first_lines,
     savings_of,
+    sparkline,
     usage_line,
 )
 from endstop.decision import STATUS_OF, Outcome, TextDelta, ToolCallDelta
@@ -138,3 +140,30 @@ def test_arguments_are_shortened_each_for_itself() -> None:
 )
 def test_a_command_is_shown_without_the_change_of_folder_before_it(command: str, shown: str) -> None:
     assert call_summary("bash", json.dumps({"cmd": command})) == f"bash {shown}"
+
+
+def test_the_text_of_a_response_that_was_cut_is_no_answer_to_show_again() -> None:
+    cut = outcome(stop_reason="until_met", work="checked", answer="I will now", answer_from="partial_text")
+    assert ending_of(cut).answered_above
+    assert not ending_of(outcome(answer="It is done.", answer_from="completion")).answered_above
+
+
+def test_of_what_a_check_printed_an_ending_shows_the_last_lines() -> None:
+    detail = "\n".join(["`pytest -q` failed:", *(f"line {n}" for n in range(50))])
+    shown = ending_of(outcome(status="exhausted", stop_reason="until_stalled", detail=detail)).text.split("\n")
+    assert shown == ["`pytest -q` failed:", "… 42 earlier lines", *(f"line {n}" for n in range(42, 50))]
+
+
+def test_a_mistake_of_use_before_the_first_request_is_no_failure_inside_endstop() -> None:
+    wrong = {"status": "failed", "stop_reason": "internal_error", "detail": "WrongUse: the check cannot be executed"}
+    never = ending_of(outcome(**wrong))
+    assert (never.title, never.text) == ("Never started", "the check cannot be executed")
+    assert exit_code(outcome(**wrong)) == 2
+    for later in ({"requests": 1}, {"detail": "ValueError: WrongUse: "}):
+        assert ending_of(outcome(**wrong | later)).title == "Failed inside endstop"
+        assert exit_code(outcome(**wrong | later)) == 4
+
+
+def test_only_the_highest_value_fills_the_curve() -> None:
+    assert sparkline([4, 10, 16, 15, 19, 20]) == "▁▃▆▅▇█"
+    assert sparkline([3, 3]) == "▁▁"

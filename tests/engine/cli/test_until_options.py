@@ -1,0 +1,117 @@
+"""The options of `--until`: what is refused, how runs with a check end, and what is shown of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ...console import Done, endstop
+from ...servers import ChatServer, call
+
+GOAL = 3
+CHECK = f"""n=$(wc -l < work.txt); echo "$((n < {GOAL} ? {GOAL} - n : 0)) failed, $n passed"; test "$n" -ge {GOAL}"""
+"""A check whose score is the number of lines."""
+UNTIL = ("--until", CHECK, "--until-score", r"(?P<failed>\d+) failed, (?P<passed>\d+) passed")
+CLAIM = [call("finish_task", summary="All is done.")]
+"""A claim that is too early, unless the work is done."""
+
+
+def edit(lines: int) -> list[object]:
+    return ["I go on. ", call("write_file", path="work.txt", content="line\n" * lines)]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "work.txt").write_text("")
+    return folder
+
+
+async def run(work: Path, script: list[object], *options: object) -> Done:
+    async with ChatServer(*script, repeat=True) as server:
+        at = ("--model", "scripted", "--api-base", server.url, "--workspace", work, "--no-closing")
+        return await endstop("run", "Write three lines", *at, *options)
+
+
+async def test_a_run_ends_once_the_command_succeeds_and_shows_each_check_and_the_score(work: Path) -> None:
+    done = await run(work, [edit(1), CLAIM, edit(3), edit(4)], *UNTIL)
+    assert done.code == 0
+    assert "check 1: 0 of 3 pass\n" in done.err
+    assert "check 2: 1 of 3 pass, +1\n" in done.err
+    assert "not accepted as complete: " in done.err
+    assert f"check 3: `{CHECK}` passes" in done.err
+    assert "score of the check: ▁▃█  0 → 3 of 3" in done.err
+    assert "completed (until_met): " in done.err
+    assert "\n  checked by `" in done.err
+
+
+async def test_the_outcome_as_json_says_what_checked_the_work_and_its_score(work: Path) -> None:
+    done = await run(work, [edit(1), edit(3), edit(4)], *UNTIL, "--json")
+    assert done.code == 0
+    said = [done.json[name] for name in ("status", "stop_reason", "work", "checked_by", "check_score", "check_of")]
+    assert said == ["completed", "until_met", "checked", CHECK, 3, 3]
+
+
+async def test_nothing_of_the_check_is_shown_to_who_wants_only_the_answer(work: Path) -> None:
+    done = await run(work, [edit(3), edit(4)], *UNTIL, "--quiet")
+    assert (done.code, done.err) == (0, "")
+
+
+async def test_changes_that_bring_the_check_no_further_exit_with_3_and_say_so(work: Path) -> None:
+    (work / "impatient.toml").write_text('base = "agent"\n[patience]\nchecks = 2\nchecks_untold = 1\n')
+    script: list[object] = [[call("write_file", path=f"{n}.txt", content=str(n))] for n in range(9)]
+    done = await run(work, script, *UNTIL, "--policy", work / "impatient.toml")
+    assert done.code == 3
+    assert "exhausted (until_stalled): " in done.err
+    assert done.err.count("nudge: ") == 1
+
+
+async def test_a_model_that_reports_to_be_blocked_exits_with_3_and_its_reason_is_shown(work: Path) -> None:
+    vague = [call("report_blocked", reason="There is no disk.", tried=[])]
+    exact = [call("report_blocked", reason="There is no disk.", tried=["I looked."])]
+    done = await run(work, [edit(1), vague, exact], *UNTIL)
+    assert done.code == 3
+    assert "reported as impossible, handed back: There is no disk." in done.err
+    assert "exhausted (blocked): the model cannot do it: There is no disk." in done.err
+
+
+async def test_a_check_that_only_passes_with_a_changed_file_is_not_called_checked(work: Path) -> None:
+    (work / "check.sh").write_text(f"#!/bin/sh\n{CHECK}\n")
+    (work / "Makefile").write_text("test:\n\t@sh check.sh\n")
+    cheat = [call("write_file", path="Makefile", content="test:\n\t@true\n")]
+    done = await run(work, [cheat, edit(1)], "--until", "make test")
+    assert done.code == 0
+    assert "passes, but only with changed Makefile" in done.err
+    assert "not checked: the check fails with the original Makefile" in done.err
+
+
+WRONG = {
+    "missing": ("--until", "there-is-no-such-program --all"),
+    "not executable": ("--until", "./work.txt"),
+    "missing within": ("--until", "sh -c 'exit 127'"),
+    "empty": ("--until", " "),
+    "pattern that fits nothing": ("--until", "test -s work.txt", "--guard", "nowhere/**"),
+    "guard without a check": ("--guard", "*.txt"),
+    "score without a check": ("--until-score", r"(\d+)"),
+    "timeout without a check": ("--until-timeout", "5"),
+    "share without a check": ("--until-share", "0.5"),
+    "copy without a check": ("--until-copy",),
+    "from failing without a check": ("--no-until-from-failing",),
+    "score that is no pattern": ("--until", "true", "--until-score", "("),
+    "no time": ("--until", "true", "--until-timeout", "0"),
+}
+
+
+@pytest.mark.parametrize("options", WRONG.values(), ids=WRONG)
+async def test_a_check_that_cannot_work_is_a_mistake_of_use_and_nothing_is_requested(
+    work: Path, options: tuple[str, ...]
+) -> None:
+    async with ChatServer(CLAIM, repeat=True) as server:
+        at = ("--model", "scripted", "--api-base", server.url, "--workspace", work)
+        done = await endstop("run", "Write three lines", *at, *options)
+        assert server.requests == []
+    assert done.code == 2
+    assert "internal error" not in done.err
+    assert "Traceback" not in done.err
