@@ -30,7 +30,7 @@ from run_tasks import counted
 
 PLACE = Path("/tmp/endstop-repairs")
 WAYS = {"claim": [], "gate": ["--gate", CHECK], "until": ["--until", CHECK]}
-OPTIONS = ["--allow-run", "--no-closing", "--drain", "--json", "--max-steps", "10", "--max-tokens", "250"]
+OPTIONS = ["--allow-run", "--no-closing", "--drain", "--json", "--max-steps", "8", "--max-tokens", "200"]
 """The same in all ways. A response may have more tokens than any of the programs."""
 
 
