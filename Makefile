@@ -217,6 +217,7 @@ docs: $(VENV)/.ready ## write the tables in the documentation anew, from the cod
 	@$(BIN)/python docs/stop_signals.py
 	@$(BIN)/python docs/package_map.py
 	@$(BIN)/python docs/demo_picture.py
+	@$(BIN)/python docs/until_picture.py
 
 # In an environment of its own: what makes the site is no part of what the tests need.
 site: $(VENV)-site/.ready ## the documentation as a site, in build/site; needs no network once it has installed

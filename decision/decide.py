@@ -12,8 +12,6 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from .check_facts import CheckFacts
-from .check_rules import CHECK_GUARD, CHECK_RULE
 from .decisions import Decision, GoOn, Pause, Stop, TraceEntry
 from .errors import WrongUse, did_you_mean
 from .facts import Facts
@@ -24,6 +22,8 @@ from .messages import is_blank
 from .outcome import AnswerFrom, Outcome
 from .policy import Policy
 from .rules import RULES, Rule
+from .until_facts import CheckFacts
+from .until_rules import CHECK_GUARD, CHECK_RULE
 
 _PLAIN = frozenset({type(None), str, int, bool})
 

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from .check_facts import CheckPlace, CheckSaid
 from .cost import Price
 from .decisions import Decision
 from .messages import (
@@ -42,6 +41,7 @@ from .run_origin import ParentCall as ParentCall
 from .run_origin import SessionSource as SessionSource
 from .run_origin import is_imported as is_imported
 from .step_history import StepJudgement
+from .until_facts import CheckPlace, CheckSaid
 
 MOST_MILLISECONDS = 2**53
 Milliseconds = Annotated[int, Meta(ge=-MOST_MILLISECONDS, le=MOST_MILLISECONDS)]

@@ -11,7 +11,6 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from . import events as ev
-from .check_facts import CheckFacts, CheckSaid
 from .cost import Price
 from .failures import Failures
 from .messages import FinishReason, ToolCall, Usage, is_blank
@@ -19,6 +18,7 @@ from .outcome import CutSavings, Question, SubagentUse
 from .repetition import Repetitions
 from .step_history import StepKind
 from .text_kinds import TEXT_KINDS, TextKind, classify_text
+from .until_facts import CheckFacts, CheckSaid
 
 Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
 

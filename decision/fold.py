@@ -13,7 +13,6 @@ import msgspec
 from msgspec.structs import replace
 
 from . import events as ev
-from .check_facts import CUT_FOR_CHECK, REJECTED_BY_CHECK, CheckFacts
 from .cost import Price
 from .facts import Facts
 from .failures import Failures
@@ -21,6 +20,7 @@ from .messages import AssistantMessage, is_blank
 from .outcome import CutSavings, Question, SubagentUse, ask_again
 from .policy import REMEMBERED_POINTS
 from .step_history import PROGRESS, StepJudgement, add_points
+from .until_facts import CUT_FOR_CHECK, REJECTED_BY_CHECK, CheckFacts
 
 
 def fold(facts: Facts, event: ev.Event) -> Facts:

@@ -23,10 +23,9 @@ FOLDERS = ("decision", "providers", "engine")
 
 LOOP = tuple(
     """
-    durability budget event_bus event_log connections side_request run_progress check_answers hooks evaluation
+    durability budget event_bus event_log connections side_request check_answers hooks evaluation
     hard_limits cancel_scope validation user_message message_history
-    file_states git_files work_fingerprint path_patterns folder_copy guarded_files check_files
-    dependencies journal effects until work_check background_check check_events checkpoint
+    dependencies journal effects until until_work criteria until_background until_events checkpoint
     recorded_values recorded_events resume_point recorded_round
     option_groups context hook_runner approvals tool_execution
     tool_calls answers session_state compaction completion_cut response prompts model_request loop run
@@ -42,7 +41,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("base",),
     ("records",),
     ("tools",),
-    ("formats",),
+    ("formats", "work"),
     tuple(f"engine.{name}" for name in LOOP),
     ("analysis", "replay", "observers", "plan_execute_think"),
     ("follow",),

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, get_args, get_origin
 from endstop.analysis.published_policies import PUBLISHED, PublishedPolicy
 from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
-from endstop.decision.check_rules import CHECK_GUARD, CHECK_RULE
 from endstop.decision.finish_words import ACTIONS, documented_words
 from endstop.decision.settings import Settings, describe_type, setting_types
+from endstop.decision.until_rules import CHECK_GUARD, CHECK_RULE
 from endstop.evaluation import EVALUATED_STATUSES
 from endstop.web.ag_ui.protocol import custom_name
 from endstop.web.ag_ui.translate import HANDLERS

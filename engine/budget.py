@@ -17,7 +17,7 @@ from math import inf
 
 from .decision import Event, Price, Usage, WrongUse
 from .decision.cost import with_cost
-from .decision.events import AttemptFailed, BudgetRefused, ResponseFinished, StepFinished, VerdictGiven
+from .decision.events import AttemptFailed, BudgetRefused, CheckEnded, ResponseFinished, StepFinished, VerdictGiven
 
 EXPECTED_FIRST_OUTPUT = 500
 """Expected output tokens of a run's first response; each later one is expected to be as long as the one before."""
@@ -130,7 +130,11 @@ class BudgetShare:
             case AttemptFailed(beside=False):
                 self._budget.stream(self, Usage())
                 self._budget.spend(event.usage or Usage())
-            case AttemptFailed(usage=Usage() as used) | VerdictGiven(usage=Usage() as used):
+            case (
+                AttemptFailed(usage=Usage() as used)
+                | VerdictGiven(usage=Usage() as used)
+                | CheckEnded(usage=Usage() as used)
+            ):
                 self._budget.spend(used)
             case StepFinished():
                 self._budget.settle(self, None)  # whose attempts have all failed, or that was cancelled

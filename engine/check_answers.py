@@ -24,12 +24,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from .decision import WrongUse
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .decision import Usage, WrongUse
 from .decision.errors import error_text
+from .decision.until_facts import CheckSaid
 from .tools.child_process import check_variable_names, child_environment, run_command
 
 if TYPE_CHECKING:
-    from .run_progress import Progress
+    from .tools.run_context import Progress
 
 MOST_DETAIL = 2_000
 """Most characters of a command's output that an answer keeps: its first failing lines, then its end."""
@@ -67,18 +71,31 @@ class Impossible:
     reason: str
 
 
-CheckAnswer = Met | NotMet | Impossible | bool | None
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a model says of the work: the run ends as judged by it, never as checked."""
+
+    answer: Met | NotMet | None
+    """None: its answer cannot be read."""
+    by: str
+    """The model."""
+    usage: Usage | None = None
+    """Its usage, which counts as usage of the run."""
+
+
+CheckAnswer = Met | NotMet | Impossible | Judged | bool | None
 """Answer of a check. True: met. False: not met. None: it cannot tell now, which counts as no answer."""
 Check = Callable[["Progress[Any]"], Awaitable[CheckAnswer] | CheckAnswer]
 
 
 class CommandCheck:
-    """A command that checks the work: exit code 0 means that it is done.
+    r"""A command that checks the work: exit code 0 means that it is done.
 
     folder: where it runs; None for this process's folder. env: names of variables that it sees in addition to those
     that the model's own commands see. score: a regular expression whose last match in the output gives the score: one
-    group for the score, or two for what passes and what fails. inside: a command that runs a shell command elsewhere,
-    such as `docker run --rm -v "$PWD":/work -w /work image`; `sh -c COMMAND` is added to it.
+    group for the score, or two for what passes and what fails. Where the output names what fails first, call the groups
+    so: `(?:(?P<failed>\d+) failed, )?(?P<passed>\d+) passed` for pytest. inside: a command that runs a shell command
+    elsewhere, such as `docker run --rm -v "$PWD":/work -w /work image`; `sh -c COMMAND` is added to it.
 
     Raises WrongUse for options that cannot work.
     """
@@ -163,8 +180,10 @@ def _score_pattern(score: str | None) -> re.Pattern[str] | None:
     if pattern.groups not in (1, 2):
         raise WrongUse(
             f"score {score!r} has {pattern.groups} groups: write one, for the score, or two, for what passes and what "
-            r"fails, as in '(\d+) passed(?:.*?(\d+) failed)?'"
+            r"fails, as in '(?P<failed>\d+) failed, (?P<passed>\d+) passed'"
         )
+    if pattern.groupindex and sorted(pattern.groupindex) != ["failed", "passed"][-pattern.groups :]:
+        raise WrongUse(f"score {score!r} names its groups {', '.join(pattern.groupindex)}: call them passed and failed")
     return pattern
 
 
@@ -173,11 +192,17 @@ def _read_score(pattern: re.Pattern[str] | None, output: str) -> tuple[float | N
     matches = deque(pattern.finditer(output) if pattern is not None else (), maxlen=1)
     if not matches:
         return None, None
+    passed, failed = _group(matches[0], "passed", 1), _group(matches[0], "failed", 2)
+    return passed, None if passed is None or failed is None else passed + failed
+
+
+def _group(match: re.Match[str], name: str, number: int) -> float | None:
+    """Return the number in a named group, or else in this one; None if there is none."""
+    group: str | int = name if name in match.re.groupindex else number
     try:
-        passed, *failed = (float(group) if group else 0.0 for group in matches[0].groups())
-    except ValueError:
-        return None, None
-    return passed, passed + failed[0] if failed else None
+        return float(match[group])
+    except (IndexError, TypeError, ValueError):
+        return None
 
 
 _FAILING = re.compile(
@@ -197,3 +222,44 @@ def failure_mark(answer: NotMet) -> int:
     """Return a mark of what failed, which numbers such as times and addresses do not change."""
     text = "\n".join(sorted(answer.failing)) or answer.reason
     return crc32(_NUMBER.sub("0", text).encode("utf-8", "surrogatepass"))
+
+
+class WorkAnswer(Struct, frozen=True, kw_only=True):
+    """What the checks say of the work, as `CheckEnded` records it."""
+
+    said: CheckSaid
+    detail: str = ""
+    score: float | None = None
+    of: float | None = None
+    failure: int = 0
+    guard_changed: tuple[str, ...] = ()
+    timed_out: bool = False
+    usage: Usage | None = None
+    judged_by: str = ""
+    duration_ms: int = 0
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it ends a run: the work is done, or cannot be."""
+        return self.said in ("met", "impossible")
+
+
+def answer_of(said: Any, name: str) -> WorkAnswer:
+    """Return what a check of this name has said, whatever form it said it in."""
+    match said:
+        case Met() | True:
+            return WorkAnswer(said="met")
+        case NotMet(reason, score, of):
+            failure = 0 if score is not None else failure_mark(said)
+            return WorkAnswer(said="not_met", detail=reason, score=score, of=of, failure=failure)
+        case Judged(answer, by, usage):
+            return replace(answer_of(answer, name), judged_by=by, usage=usage)
+        case False:
+            return WorkAnswer(said="not_met", detail=f"`{name}` is not met")
+        case Impossible(reason):
+            return WorkAnswer(said="impossible", detail=reason)
+        case None:
+            return WorkAnswer(said="unknown", detail=f"`{name}` cannot tell now")
+        case _:
+            what = f"a check answers Met, NotMet, Impossible, a bool or None, not {type(said).__name__}"
+            return WorkAnswer(said="unknown", detail=what)

@@ -39,8 +39,8 @@ from .tools.tool import Tool, Toolbox
 from .user_message import Prompt, user_message
 
 if TYPE_CHECKING:
-    from .background_check import BackgroundCheck
     from .tools.output import OutputType
+    from .until_background import BackgroundCheck
 
 
 async def nothing_to_flush() -> None:

@@ -12,9 +12,9 @@ from msgspec import structs
 
 from .context import Context
 from .decision import AssistantMessage, EvaluationVerdict, Outcome, Stop, TextKind
-from .decision.check_facts import REJECTED_BY_CHECK
 from .decision.events import CompletionRejected, EvaluationFinished, MessageAdded, StageFinished, VerdictGiven
 from .decision.outcome import RUN_STAGE_STATUS, StageStatus
+from .decision.until_facts import REJECTED_BY_CHECK
 from .effects import EffectKey
 from .evaluation import EVALUATED_STATUSES, Evaluation, EvaluationInput, Evaluator
 from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified_name

@@ -24,9 +24,9 @@ from msgspec import Struct
 from .check_answers import CommandCheck
 from .decision import Message, Prompts, TextKind, ToolCall, Usage, UserMessage, WrongUse
 from .providers import Provider
-from .run_progress import Progress as Progress
 from .side_request import NO_ANSWER, complete_text, render_message, summarise
 from .tools.results import Completion
+from .tools.run_context import Progress as Progress
 from .tools.run_context import RunContext
 
 QUESTION = (

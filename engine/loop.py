@@ -32,7 +32,6 @@ from .decision import (
     UserMessage,
     build_outcome,
 )
-from .decision.check_facts import CUT_FOR_CHECK
 from .decision.decide import applies_before_first_step, go_on_in_round, needs_closing_step
 from .decision.events import (
     BudgetRefused,
@@ -51,6 +50,7 @@ from .decision.events import (
 from .decision.limit_usage import cost_flag, extension
 from .decision.policy import fill_in
 from .decision.transcript import UNANSWERED
+from .decision.until_facts import CUT_FOR_CHECK
 from .durability import ProviderAway, RunLost
 from .effects import EffectKey, Response
 from .hard_limits import NoDeadline
@@ -65,7 +65,7 @@ from .tool_calls import ToolCalls
 from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING
 
 if TYPE_CHECKING:
-    from .background_check import BackgroundCheck
+    from .until_background import BackgroundCheck
 
 FLAGGED_COST = "soft_cost_usd"
 """Topic of the reminder that the cost of a run has reached `Policy.flag_cost_usd`."""

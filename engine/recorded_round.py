@@ -8,7 +8,6 @@ from typing import Any
 
 from anyio.lowlevel import checkpoint
 
-from .check_events import RecordedChecks
 from .decision import Event, Image, ToolCall, ToolSpec
 from .decision import events as ev
 from .decision.step_history import StepJudgement
@@ -22,6 +21,7 @@ from .records.format import REDACTION_MARK
 from .records.qualified_names import current_name
 from .resume_point import ResumePoint
 from .tools.results import CallOutcome, Phase, SubagentAsks
+from .until_events import RecordedChecks
 
 OUR_REDACTION = "endstop.records.redaction:Redaction"
 _MISSING: Any = object()

@@ -73,12 +73,13 @@ from .user_message import Prompt, user_message
 from .validation import check_record, check_recorded_functions, check_recorded_tools
 
 if TYPE_CHECKING:
-    from .background_check import BackgroundCheck
     from .fork import HasConfig
     from .providers import Exchange
     from .records.reader import RecordedRun, SessionRecord
     from .resume_point import ResumePoint
-    from .run_progress import Progress
+    from .tools.run_context import Progress
+    from .until_background import BackgroundCheck
+    from .until_work import WorkCheck
 
 
 class Session(Generic[DepsT, OutputT]):
@@ -125,6 +126,8 @@ class Session(Generic[DepsT, OutputT]):
         """In a replay, by step number: what followed the cut of a response in the record of the replayed run."""
         self._state = SessionState()
         self._memo: dict[Any, Any] = {}
+        self._work_check: WorkCheck | None = None
+        """The check of the latest run, with the guarded files as they were."""
 
     @property
     def transcript(self) -> Transcript:
@@ -481,7 +484,7 @@ class Session(Generic[DepsT, OutputT]):
             replays=runtime.replay is not None,
             taken_ids=state.taken_ids,
             memo=self._memo,
-            check=self._check(log, effects, run.id, flush, lambda: progress(context)),
+            check=self._check(opening, log, effects, flush, lambda: progress(context)),
             output=config.output,
             system_prompt=config.system_function,
             deps=deps,
@@ -501,21 +504,23 @@ class Session(Generic[DepsT, OutputT]):
 
     def _check(
         self,
+        opening: Opening,
         log: Log,
         effects: Effects,
-        run_id: str,
         flush: Callable[[], Awaitable[None]],
         look: Callable[[], Progress],
     ) -> BackgroundCheck | None:
-        """Return the check of a run; None without one."""
+        """Return the check of a run; None without one. A run that continues a paused one keeps its guarded files."""
         until, runtime = self._config.until, self._config.runtime
         if until is None:
             return None
-        from .background_check import BackgroundCheck
-        from .work_check import WorkCheck
+        from .until_background import BackgroundCheck
+        from .until_work import WorkCheck
 
-        folder = until.work_folder(tuple(self._config.toolbox.values())) if runtime.replay is None else None
-        return BackgroundCheck(WorkCheck(until, folder, runtime.clock, run_id), log, effects, flush, look)
+        if self._work_check is None or not isinstance(opening, AnswersGiven):
+            folder = until.work_folder(tuple(self._config.toolbox.values())) if runtime.replay is None else None
+            self._work_check = WorkCheck(until, folder, runtime.clock, self.id)
+        return BackgroundCheck(self._work_check, log, effects, flush, look)
 
     def _effects(self, log: Log, policy: Policy) -> tuple[Effects, HardLimits]:
         """Return the effects of a new run, and the object that enforces its limits."""

@@ -35,6 +35,7 @@ from .decision import Asker, Event, Outcome, Question, Usage, WrongUse
 from .decision.events import (
     AttemptFailed,
     AttemptStarted,
+    CheckEnded,
     ParentCall,
     ResponseFinished,
     SubagentStarted,
@@ -272,7 +273,7 @@ class Subagent:
                 self._report(event.seq, usage)
             case ResponseFinished(usage=usage) | AttemptFailed(usage=Usage() as usage):
                 self._report(event.seq, usage)
-            case VerdictGiven(usage=Usage() as usage):
+            case VerdictGiven(usage=Usage() as usage) | CheckEnded(usage=Usage() as usage):
                 self._report(event.seq, usage)
             case _:
                 pass

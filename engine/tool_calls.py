@@ -30,7 +30,6 @@ from .approvals import NEVER_ASKED, REDACTED, approval_question, needs_approval
 from .cancel_scope import Cause, RoundScope
 from .context import Context
 from .decision import AssistantMessage, Image, Question, ToolCall
-from .decision.check_facts import CheckFacts
 from .decision.events import (
     BlockReported,
     CompletionAccepted,
@@ -44,6 +43,7 @@ from .decision.events import (
 from .decision.messages import ResultStatus
 from .decision.rules import rejection_message
 from .decision.transcript import denial
+from .decision.until_facts import CheckFacts
 from .durability import RunLost
 from .hook_runner import run_gates
 from .tool_execution import UNLIMITED_KINDS, call_key, execute_call
@@ -76,7 +76,7 @@ RAN_EARLY = (
     "invalid. It was stopped (it only reads), and what it found is dropped. Call it again."
 )
 if TYPE_CHECKING:
-    from .background_check import BackgroundCheck
+    from .until_background import BackgroundCheck
 
 FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown", "denied"})
 """Result statuses after which a completion is not accepted (`policy.reject_after_failure`)."""

@@ -4,7 +4,7 @@
     Engine(model, tools=tools, until=Until("pytest -q", "ruff check .", folder=repo, guard=["tests/**"]))
 
 The run ends as `until_met` at the step where all checks are met, in the middle of a response if need be. Until then no
-completion, final text or question ends it. `background_check.py` runs the checks, `decision/check_rules.py` decides.
+completion, final text or question ends it. `until_background.py` runs the checks, `decision/until_rules.py` decides.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from .check_answers import Check, CommandCheck
 from .decision import Policy, WrongUse
-from .decision.check_rules import CHECK_GUARD, CHECK_RULE
+from .decision.until_rules import CHECK_GUARD, CHECK_RULE
 from .tools.control import report_blocked
 from .tools.tool import Tool
+from .work.guarded_files import GuardedFiles
 
 CHECK_SECONDS = 600.0
 """Default of `Until.timeout`."""
@@ -86,6 +87,11 @@ class Until:
         return tuple(check for check in self.checks if isinstance(check, CommandCheck))
 
     @property
+    def in_background(self) -> bool:
+        """Whether the checks are asked beside a run, after each change; if not, only where an answer is needed."""
+        return any(getattr(check, "in_background", True) for check in self.checks)
+
+    @property
     def name(self) -> str:
         """The name of the check in records and messages: its commands, or the names of its functions."""
         return " && ".join(map(name_of, self.checks))
@@ -100,10 +106,15 @@ class Until:
         return next(iter(folders), os.getcwd() if self.commands else None)
 
     def verify(self, tools: Sequence[Tool]) -> None:
-        """Refuse commands that cannot be executed in the folder of the work. Raises WrongUse."""
+        """Refuse commands that cannot be executed in the folder of the work, and patterns that fit no file there.
+
+        Raises WrongUse.
+        """
         folder = self.work_folder(tools)
         for command in self.commands:
             command.verify(folder)
+        if folder is not None and self.guard:
+            GuardedFiles(folder, self.guard).close()
 
 
 def _check_of(check: Any, env: Collection[str], score: str | None, inside: str) -> CommandCheck | Check:

@@ -46,6 +46,14 @@ def pay(invoice: str, amount: int) -> str:
     return f"{invoice}: {amount} paid"
 """
 
+TEST = """
+from pathlib import Path
+
+def test_the_port_is_8080():
+    assert "port = 8080" in (Path(__file__).parent / "server.conf").read_text()
+"""
+"""The test of `project/`. It passes once the scripted model of the documents has done its work."""
+
 
 @tool(reads=True)
 async def look(path: str) -> str:
@@ -128,6 +136,7 @@ def _write_others(folder: Path) -> None:
     (folder / "quiet.toml").write_text('base = "agent"\n[repetition]\nnudge_at = []\n')
     for name in ("project", "runs", "before", "after", "archive", "pages"):
         (folder / name).mkdir()
+    (folder / "project" / "test_server.py").write_text(TEST)
     with create_file(folder / "archive" / "old.jsonl.zst") as file:
         file.write((RECORDS / "hello.jsonl").read_bytes())
     shutil.copyfile(RECORDS / "before" / "A1.jsonl", folder / "before" / "A1.jsonl")

@@ -49,6 +49,7 @@ NOT_RUN = {
     r"postgresql://|\"\$URL\"": "needs the reader's PostgreSQL server",
     r"\b(PROMPT|DIR|MODEL|known_ends/)": "stands for what the reader has",
     r"--model groq/": "says what an install without litellm says; tests/test_core_install.py has one",
+    r"\bdocker run\b": "needs Docker and an image",
     r"--step\b": "needs a terminal; tests/engine/cli/test_replay.py has one",
 }
 """What a line that does not run looks like, and why not. Of endstop's own, the options are parsed all the same."""

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from endstop.decision import STATUS_OF, Policy
+from endstop.replay import replay
 
 from . import scripts
 from .console import endstop
@@ -177,6 +178,18 @@ def test_each_page_stands_in_the_index() -> None:
 def test_the_picture_of_the_demo_is_what_its_program_draws() -> None:
     program = scripts.load(scripts.DOCS / "demo_picture.py")
     assert program.picture() == program.PICTURE.read_text(encoding="utf-8"), "run `make docs`"
+
+
+def test_the_picture_of_until_is_what_its_program_draws() -> None:
+    program = scripts.load(scripts.DOCS / "until_picture.py")
+    assert program.picture() == program.PICTURE.read_text(encoding="utf-8"), "run `make docs`"
+
+
+async def test_the_run_in_the_picture_of_until_replays_to_the_same_end() -> None:
+    report = await replay(scripts.load(scripts.DOCS / "until_picture.py").RECORD)
+    assert [(run.divergence, run.difference, run.outcome.stop_reason) for run in report.runs] == [
+        (None, None, "until_met")
+    ]
 
 
 def test_a_make_target_that_a_page_names_exists() -> None:

@@ -27,10 +27,10 @@ from ..decision import (
 )
 from ..decision import events as ev
 from ..decision.call_judgement import CallJudge
-from ..decision.check_rules import CHECK_GUARD, CHECK_RULE
 from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
 from ..decision.run_origin import is_foreign
+from ..decision.until_rules import CHECK_GUARD, CHECK_RULE
 from .foreign_loops import without_shipped_limit
 from .policy_simulation import BacktestResult, Finding, Parting, backtest
 from .summary import ResourceUse, RunSummary, is_error

@@ -25,7 +25,6 @@ from ..decision.policy_files import Fitted, with_setting
 from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
-from .check_totals import CheckAggregator, CheckTotals, SessionChecks, session_checks
 from .false_stops import StoppedSessions, StoppedSessionsAggregator
 from .labels import Labels, LabelStatistics, RunNames
 from .policy_simulation import BacktestResult, Finding, Parting, backtest
@@ -34,6 +33,7 @@ from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator, clamp_share, wilson_interval
 from .step_mix import MixComparison, add_counts, compare_mix
 from .summary import ResourceUse, RunSummary
+from .until_totals import CheckAggregator, CheckTotals, SessionChecks, session_checks
 
 INDEX_VERSION = 8
 """Incremented whenever the result for the same record changes, so that cached results are computed again."""

@@ -1,6 +1,6 @@
 """Checks in a recorded run: the tests that an agent ran itself, what each said, and the changes of the work between.
 
-A check is a command that runs tests of the work (`check_commands.py`), or a script that decides by its exit code: one
+A check is a command that runs tests of the work (`tested_commands.py`), or a script that decides by its exit code: one
 with a test's name, or one that the run wrote with an assertion or an exit code in it. A command that runs only some of
 the tests is a check, too. Builds and linters are none.
 
@@ -9,6 +9,8 @@ What a check said is read in this order; where nothing is left, it is unknown:
 1. its exit code, if the result shows one and it is that of the check: with a pipe, `;` or `||` after the check it is
    another command's;
 2. the summary line of a known runner in its output.
+
+A run of ours with a check (`until`) has its own events for each, with the answer.
 
 A run in which no test ran, or that could not start (exit code 126 or 127), says nothing.
 
@@ -32,10 +34,10 @@ from ..decision.facts import Facts
 from ..decision.failures import FAILED_STATUSES
 from ..decision.shell_commands import MAX_LENGTH, is_test, without_prefixes
 from ..decision.shell_syntax import Command, split_commands, unquoted
-from .check_commands import ScriptText, read_script, run_script, runs_tests, stem
-from .check_summaries import RunnerSummary, read_summary
 from .lasting_changes import LastingChanges
 from .summary import ResourceUse
+from .summary_lines import RunnerSummary, read_summary
+from .tested_commands import ScriptText, read_script, run_script, runs_tests, stem
 
 Said = Literal["passed", "failed", "unknown"]
 """What a check said about the work."""
@@ -43,6 +45,7 @@ COMMAND_LENGTH = 160
 """Number of characters that are kept of a check's command."""
 MAX_SCRIPTS = 200
 """Maximum number of the run's own scripts that are remembered."""
+_SAID_BY_UNTIL: dict[str, Said] = {"met": "passed", "not_met": "failed", "impossible": "failed"}
 NOT_STARTED = (126, 127)
 """Exit codes with which a shell says that it could not start a command."""
 
@@ -86,6 +89,8 @@ class CheckFinder:
         self._files = LastingChanges()
         self._scripts: dict[str, ScriptText] = {}
         """What the texts of the run's own scripts and programs do, by their names without suffix."""
+        self._checked: ev.CheckStarted | None = None
+        """The beginning of the latest check of the run's own."""
         self._running = ""
         """Command of a check that went on in the background."""
 
@@ -107,6 +112,24 @@ class CheckFinder:
 
     def _step_finished(self, event: ev.StepFinished, facts: Facts) -> None:
         self._end_step(facts)
+
+    def _check_started(self, event: ev.CheckStarted, facts: Facts) -> None:
+        self._checked = event
+
+    def _check_ended(self, event: ev.CheckEnded, facts: Facts) -> None:
+        """Add a check of the run's own (`until`), at the step whose work it looked at."""
+        if self._checked is None:
+            return
+        self._checks.append(
+            RecordedCheck(
+                step=self._checked.step,
+                command=self._checked.name[:COMMAND_LENGTH],
+                said=_SAID_BY_UNTIL.get(event.said, "unknown"),
+                passed=None if event.score is None or event.of is None else round(event.score),
+                failed=round(event.of - event.score) if event.of is not None and event.score is not None else None,
+                used=ResourceUse.of(facts),
+            )
+        )
 
     def _result(self, event: ev.ToolCallResult, facts: Facts) -> None:
         if event.name not in self._ordinary:
@@ -176,10 +199,11 @@ class CheckFinder:
             del self._scripts[next(iter(self._scripts))]
 
 
-# A run with a check of its own (`until`) records CHECK_ENDED: a method for it here is a second source of checks.
 _CHANGES: dict[type, Callable[[CheckFinder, Any, Facts], None]] = {
     ev.ToolCallResult: CheckFinder._result,
     ev.StepFinished: CheckFinder._step_finished,
+    ev.CheckStarted: CheckFinder._check_started,
+    ev.CheckEnded: CheckFinder._check_ended,
 }
 CHECK_EVENTS = frozenset(_CHANGES)
 """Event types that a finder looks at."""

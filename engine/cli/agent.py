@@ -58,14 +58,6 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
     if resumed is not None:
         resumed.check(args)
     own = [*load_tools(args.tools), *build_workspace_tools(args.workspace, args.allow_run, args.env)]
-    until = build_until(args, args.workspace)
-    presets = preset_tools(own, not args.no_presets, asks=until is None or asks_user(args))
-    output = load_object("--output-type", args.output_type)
-    tools = own
-    if resumed is not None:
-        policy = resumed.policy(policy)
-        tools = resumed.tools(own, presets if args.policy else (), wanted=not args.no_presets, output=output)
-        presets = []
     provider = build_provider(
         args.model or (started.model if started else None),
         args.api_base,
@@ -73,6 +65,14 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
         first=args.first_timeout,
         between=args.content_timeout,
     )
+    until = build_until(args, args.workspace, provider)
+    presets = preset_tools(own, not args.no_presets, asks=until is None or asks_user(args))
+    output = load_object("--output-type", args.output_type)
+    tools = own
+    if resumed is not None:
+        policy = resumed.policy(policy)
+        tools = resumed.tools(own, presets if args.policy else (), wanted=not args.no_presets, output=output)
+        presets = []
     return Engine(
         with_retries(provider, args.retries, args.response_timeout, args.wait_for_provider),
         prices=build_prices(args.price, provider, started),
@@ -342,6 +342,7 @@ def options_to_repeat(args: argparse.Namespace) -> str:
         "workspace",
         "gate",
         "until",
+        "until_criteria",
         "guard",
         "until_score",
         "until_in",

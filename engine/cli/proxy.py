@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ..decision import Policy, WrongUse
 from ..http.request_checks import is_origin
 from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
 from ..process.tokens import Tokens
+from ..until import policy_for_until
 from .commands import add_command
 from .factory import load_policy, with_limits
 from .options import add_allowed_hosts, add_redaction, allowed_hosts, build_redaction
+from .until_options import add_until, build_until
 
 PORT = 8643
 GRACE_SECONDS = 30.0
@@ -143,6 +148,10 @@ def add_to(commands: Any) -> None:
         metavar="S",
         help=f"seconds after which a run without requests has ended (default {IDLE_SECONDS:g})",
     )
+    add_until(parser, proxy=True)
+    parser.add_argument_group("tools").add_argument(
+        "--workspace", metavar="DIR", help="the folder in which the agent works, for --until (default: this folder)"
+    )
     records = parser.add_argument_group("records and spans")
     records.add_argument("--record", metavar="DIR", help="write a record of each run to this folder")
     records.add_argument(
@@ -160,6 +169,10 @@ def command(args: argparse.Namespace) -> int:
     from ..proxy.proxy_server import ProxyServer, RunFollowers, UpstreamPrices, parse_upstream
 
     _check(args)
+    workspace = os.path.realpath(args.workspace or ".")
+    until = build_until(args, workspace)
+    if until is not None:
+        until.verify(())
     upstream = parse_upstream(args.upstream)
     prices = UpstreamPrices(upstream)
     limits = parse_limits("--budget", args.budget), parse_limits("--key-budget", args.key_budget)
@@ -178,7 +191,9 @@ def command(args: argparse.Namespace) -> int:
             origins=tuple(args.cors),
         ),
         followers=RunFollowers(
-            policy=_policy(args),
+            policy=_policy(args) if until is None else replace(policy_for_until(_policy(args)), question="as_text"),
+            until=until,
+            workspace=workspace,
             prices=prices,
             completion=tuple(args.completion),
             folder=_folder(args.record),

@@ -285,7 +285,7 @@ def build_racers(
             tools=tools,
             presets=preset_tools(tools, not args.no_presets),
             policy=policy,
-            until=build_until(args, folder),
+            until=build_until(args, folder, provider),
             hooks=Hooks(
                 gates=build_gates(args.gate, folder, args.env),
                 evaluate=build_evaluator(args.evaluate, folder, args.reference_workspace, args.evaluate_plain),

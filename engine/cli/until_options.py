@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from ..check_answers import Check
 from ..decision import WrongUse
+from ..decision.errors import error_text
+from ..providers import Provider
 from ..until import CHECK_SECONDS, SHARE, Until
 
 
-def add_until(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the check that says when the work is done."""
+def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False) -> None:
+    """Add the options of the check that says when the work is done.
+
+    proxy: whether for somebody else's agent. There is then no model to judge criteria, and the work has to change
+    first: an agent that is asked something else must not be told that it is done.
+    """
     group = parser.add_argument_group("when the work is done")
     group.add_argument(
         "--until",
@@ -25,8 +33,17 @@ def add_until(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN",
         help="files that --until stands on, as in .gitignore: the model's changes to them do not count; repeatable",
     )
+    if not proxy:
+        group.add_argument(
+            "--until-criteria",
+            metavar="FILE",
+            help="the same for criteria, one for each item of a list: the model judges each, with evidence, once the "
+            "commands succeed and before a completion is accepted",
+        )
     group.add_argument(
-        "--until-score", metavar="REGEX", help="the score in its output: one group, or two for passed and failed"
+        "--until-score",
+        metavar="REGEX",
+        help="the score in its output: one group, or two for what passes and what fails, or (?P<failed>) (?P<passed>)",
     )
     group.add_argument(
         "--until-timeout",
@@ -50,17 +67,24 @@ def add_until(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--until-in", default="", metavar="CMD", help="run it elsewhere: CMD gets `sh -c COMMAND` added, as a container"
     )
-    group.add_argument(
-        "--until-from-failing",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="end at once if it succeeds before the first request; with --no-, the work has to change first",
-    )
+    if proxy:
+        parser.set_defaults(until_criteria=None, until_from_failing=False)
+    else:
+        group.add_argument(
+            "--until-from-failing",
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help="end at once if it succeeds before the first request; with --no-, the work has to change first",
+        )
 
 
-def build_until(args: argparse.Namespace, folder: str | None) -> Until | None:
-    """Return the check of `--until`, which runs in this folder; None without one. Raises WrongUse."""
-    if not args.until:
+def build_until(args: argparse.Namespace, folder: str | None, provider: Provider | None = None) -> Until | None:
+    """Return the check of `--until` and `--until-criteria`; None without one. Raises WrongUse.
+
+    folder: where commands run. provider: the model that judges criteria.
+    """
+    criteria = _criteria(args, folder, provider)
+    if not (args.until or criteria):
         for name in ("guard", "until_score", "until_in", "until_copy"):
             if getattr(args, name):
                 raise WrongUse(f"--{name.replace('_', '-')} is about a check: give it with --until 'pytest -q'")
@@ -70,13 +94,27 @@ def build_until(args: argparse.Namespace, folder: str | None) -> Until | None:
             raise WrongUse("--until is empty: give a command, as in --until 'pytest -q'")
     return Until(
         *args.until,
+        *criteria,
         folder=folder,
         guard=args.guard,
         score=args.until_score,
         timeout=args.until_timeout,
         share=args.until_share,
         copy=args.until_copy,
-        env=args.env,
+        env=getattr(args, "env", ()),
         inside=args.until_in,
         from_failing=args.until_from_failing,
     )
+
+
+def _criteria(args: argparse.Namespace, folder: str | None, provider: Provider | None) -> list[Check]:
+    place = args.until_criteria
+    if place is None or provider is None:
+        return []
+    try:
+        text = Path(place).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUse(f"--until-criteria {place}: {error_text(error)}") from None
+    from ..criteria import CriteriaCheck
+
+    return [CriteriaCheck(provider, text, folder)]

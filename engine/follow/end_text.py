@@ -13,6 +13,8 @@ def end_text(stop: Stop, outcome: Outcome | None) -> str:
 
     outcome: the outcome of the run that `stop` ended; None if it is not known.
     """
+    if stop.reason == "until_met":
+        return f"{COMPLETED} {stop.detail}."
     if stop.final_status == "completed":
         return (outcome.answer if outcome is not None else "") or COMPLETED
     return f"[{stopped_text(stop)}. The task may be unfinished.]"

@@ -19,12 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ..analysis.foreign_loops import ends_without_calls, without_shipped_limit
 from ..analysis.policy_simulation import PolicySimulation
 from ..base.ids import new_run_id, new_session_id
 from ..base.version import __version__
+from ..check_answers import Impossible, Met, NotMet, answer_of
 from ..decision import (
     AnyChunk,
     AssistantMessage,
@@ -59,6 +60,7 @@ from ..decision.facts import add_usage, usage_of
 from ..decision.limit_usage import extension
 from ..decision.outcome import STATUS_OF
 from ..decision.policy import shipped_policy
+from ..decision.rules import rejection_message
 from ..decision.run_origin import FOLLOW_PREFIX
 from ..decision.transcript import UNANSWERED
 from ..event_log import Log
@@ -185,6 +187,11 @@ class Follower:
     def facts(self) -> Facts:
         """The facts of the current run; empty facts before the first one."""
         return Facts() if self._log is None else self._log.facts
+
+    @property
+    def log(self) -> Log:
+        """The log of the current run; a run without a prompt begins if there is none."""
+        return self._running_log()
 
     @property
     def running(self) -> bool:
@@ -362,6 +369,30 @@ class Follower:
         self._act_on(decision)
         if is_loops_own:
             decision = self.decision = _left_to_the_loop()
+        return decision
+
+    def checked(self, answer: Met | NotMet | Impossible | bool, name: str = "check") -> Decision:
+        """Report what a check says of the work as it is now, and return the decision, as `decide` does.
+
+        A Stop of `until_met` or `blocked` follows if the policy has the rule `until` (`policy_for_until`). name: of the
+        check.
+        """
+        log, step = self._running_log(), self.facts.steps
+        log.append(ev.CheckStarted(step=step, place="step", name=name))
+        log.append(ev.CheckEnded(step=step, place="step", **asdict(answer_of(answer, name))))
+        self._decided = -1
+        return self.decide()
+
+    def reject(self, reason: str, by: str) -> Decision:
+        """Report that a response without calls does not end the loop, and return the decision.
+
+        After a GoOn, the loop adds `rejection_message(reason)` to its messages.
+        """
+        log = self._running_log()
+        log.append(ev.CompletionRejected(call_id="", name="", reason=reason, by=by))
+        decision = self.decide()
+        if isinstance(decision, GoOn) and not self.speaks:
+            self._add_message(rejection_message(reason), "nudge")
         return decision
 
     def end(self, decision: Stop | None = None) -> Outcome | None:
@@ -682,9 +713,12 @@ def _followed(same: _SamePolicy, speaks: bool, closes: bool) -> Policy:
         bounded = policy.limits.steps is not None or repetition.monologue is not None
         return followed if bounded else replace(followed, repetition=replace(repetition, monologue=MOST_TEXTS))
     repetition = replace(repetition, nudge_at=())
+    patience = replace(followed.patience, checks_untold=None)
     stagnation = replace(followed.stagnation, nudge_at=None)
     guards = tuple(name for name in followed.guards if name != "reminder")  # otherwise a soft limit would remind
-    return replace(followed, repetition=repetition, stagnation=stagnation, reminder=None, guards=guards)
+    return replace(
+        followed, repetition=repetition, stagnation=stagnation, patience=patience, reminder=None, guards=guards
+    )
 
 
 def _earlier_runs(path: str | PathLike[str], session_id: str) -> tuple[ev.Carried, set[str]]:

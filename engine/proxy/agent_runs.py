@@ -22,6 +22,7 @@ from ..follow import Follower
 from ..providers._logging import log_warning
 from .closing_words import ClosingWords
 from .offered_completion import OFFERED
+from .until_agent import AgentCheck
 from .wire import WireRequest, is_from_model, read_messages
 
 MOST_RUNS = 2_000
@@ -56,6 +57,8 @@ class AgentRun:
         """Time of its last use, in seconds on the monotonic clock."""
         self.offers_completion = False
         """Whether its requests offer a completion tool unknown to its agent."""
+        self.check: AgentCheck | None = None
+        """The check of its work; None without one."""
         self.known = 0
         """Number of items of the conversation reported to the follower."""
         self.digest = b""
@@ -212,6 +215,17 @@ class AgentRuns:
             if oldest.busy or oldest.last_used > self._now() - seconds:
                 return
             self.forget(oldest)
+
+    @property
+    def waiting_for_results(self) -> bool:
+        """Whether an agent is running calls whose results are to come."""
+        return any(run.follower.running and run.follower.facts.calls and not run.busy for run in self._runs.values())
+
+    async def end_checks(self) -> None:
+        """End the checks of all runs, with their processes."""
+        for run in self._runs.values():
+            if run.check is not None:
+                await run.check.close()
 
     def close(self) -> None:
         """End all runs."""

@@ -28,6 +28,8 @@ class AnthropicEnd(ReplyEnd):
         self._open: dict[int, None] = {}
         self._next = 0
         """Index of the next block."""
+        self._shift = 0
+        """Number of blocks before those of the further response."""
 
     def see(self, event: bytes) -> None:
         """Note the indexes of the open blocks."""
@@ -40,6 +42,32 @@ class AnthropicEnd(ReplyEnd):
         else:
             self._open.pop(seen.index, None)
 
+    def ends(self, event: bytes) -> bool:
+        """Return whether an event has the stop reason, or is the end."""
+        return _kind(event) in (b"message_delta", b"message_stop")
+
+    def add(self, text: str) -> bytes:
+        """Return the ends of the open blocks, and a block with the text."""
+        events = self._close_blocks() + _text_block(self._next, text)
+        self._open.clear()
+        self._next += 1
+        self._shift = self._next
+        return events
+
+    def go_on(self, event: bytes) -> bytes:
+        """Return the event with the index that its block has here; empty for the beginning of another message."""
+        kind = _kind(event)
+        if kind == b"message_start":
+            return b""
+        if not kind.startswith(b"content_block"):
+            return event
+        fields = as_dict(decode_loosely(encodable(event.partition(b"data: ")[2])))
+        index = int(fields.get("index", 0)) + self._shift
+        self._next = max(self._next, index + 1)
+        return _event(
+            kind.decode(), **{name: value for name, value in fields.items() if name != "type"} | {"index": index}
+        )
+
     def cut(self, usage: Usage) -> bytes:
         """Return the ends of the open blocks, the reason `tool_use` with the usage, and the end of the message."""
         return self._close_blocks() + _last("tool_use", usage)
@@ -50,6 +78,11 @@ class AnthropicEnd(ReplyEnd):
 
     def _close_blocks(self) -> bytes:
         return b"".join(_event("content_block_stop", index=index) for index in self._open)
+
+
+def _kind(event: bytes) -> bytes:
+    """Return the type of an event, from its first line."""
+    return event.partition(b"event:")[2].partition(b"\n")[0].strip()
 
 
 def _text_block(index: int, text: str) -> bytes:
@@ -105,6 +138,10 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
     if not any(block.get("type") == "tool_use" for block in kept):
         response["stop_reason"] = "end_turn"
     response["content"] = [*kept, *([{"type": "text", "text": text}] if text else [])]
+
+
+def _add_text_before(response: dict[str, Any], text: str) -> None:
+    response["content"] = [{"type": "text", "text": text}, *response["content"]]
 
 
 def _refusal(reason: str, detail: str) -> OwnReply:
@@ -223,6 +260,7 @@ ANTHROPIC = ProxyWire(
     refusal=_refusal,
     tool=_tool,
     without_call=_without_call,
+    add_text_before=_add_text_before,
     stream_error=_stream_error,
     no_calls=b'{"type":"none"}',
     add_user_text=_add_user_text,

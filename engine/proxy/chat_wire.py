@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..decision import ToolSpec, Usage
-from ..formats.parsing import as_dict
+from ..formats.parsing import as_dict, as_list
 from ..providers.chat_stream import ChatStream
 from ..providers.event_stream import decode_loosely
 from ..providers.surrogate_pairs import encodable
@@ -34,6 +34,25 @@ class ChatEnd(ReplyEnd):
         chunk = as_dict(decode_loosely(encodable(event[6:])))
         self._head |= {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
 
+    def ends(self, event: bytes) -> bool:
+        """Return whether a chunk has the finish reason or the usage, or is the end."""
+        if not event.startswith(b"data:"):
+            return False
+        data = event[5:].strip()
+        if data.startswith(b"[DONE]"):
+            return True
+        chunk = as_dict(decode_loosely(encodable(data)))
+        choices = as_list(chunk.get("choices"))
+        return not choices or as_dict(choices[0]).get("finish_reason") is not None
+
+    def add(self, text: str) -> bytes:
+        """Return a chunk with the text."""
+        return _event({**self._head, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]})
+
+    def go_on(self, event: bytes) -> bytes:
+        """Return the event: chunks of a further response continue this one as they are."""
+        return event
+
     def cut(self, usage: Usage) -> bytes:
         """A chunk with the finish reason, one with the usage if it was asked for, and the end."""
         return self._last("tool_calls", usage)
@@ -47,8 +66,7 @@ class ChatEnd(ReplyEnd):
 
     def finish(self, text: str, usage: Usage) -> bytes:
         """A chunk with the text, and the end."""
-        choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
-        return _event({**self._head, "choices": [choice]}) + self._last("stop", usage)
+        return self.add(text) + self._last("stop", usage)
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:
@@ -112,6 +130,11 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
         message["content"] = "\n\n".join(filter(None, (message.get("content"), text)))
 
 
+def _add_text_before(response: dict[str, Any], text: str) -> None:
+    message = response["choices"][0]["message"]
+    message["content"] = "\n\n".join(filter(None, (text, message.get("content"))))
+
+
 def _stream_error(reason: str, detail: str) -> bytes:
     return _event(_error(reason, detail)) + DONE
 
@@ -131,6 +154,7 @@ CHAT = ProxyWire(
     refusal=refusal,
     tool=_tool,
     without_call=_without_call,
+    add_text_before=_add_text_before,
     stream_error=_stream_error,
     open_assembler=ChatAssembler,
     stream_fields=_stream_fields,

@@ -25,7 +25,7 @@ from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
 from .statistics_page import Handling, request_tokens
 from .upstream_connections import Body
-from .wire import ProxyWire, WireRequest
+from .wire import ProxyWire, ReplyEnd, WireRequest
 
 MARK = "x-endstop"
 """Header of every response written by the proxy: `answered`, `closing`, `stopped`, or what a dry run would do."""
@@ -115,6 +115,14 @@ class FollowedExchange:
         """Headers of the response about what the proxy could not do, rather than about the run."""
         self.assembles = False
         """Whether the provider streams the response but the agent gets it whole."""
+        self.holds_end = False
+        """Whether the end of the response waits until the work is checked, if it is a final text."""
+        self.held: list[bytes] = []
+        """The events of the end that wait."""
+        self.is_final_text = False
+        """Whether the response has ended without calls, and nothing is decided yet."""
+        self.body = b""
+        """The request as sent, if it goes on after a final text that was handed back."""
         self.action: Handling = "followed"
         """How the request is handled."""
         self.response: ResponseFinished | None = None
@@ -186,6 +194,44 @@ class FollowedExchange:
         body = {**self.request.body, **self.wire.stream_fields(self.request.body)}
         self._end = self.wire.open_end(replace(self.request, body=body))
 
+    @property
+    def end_of_stream(self) -> ReplyEnd:
+        """What ends the stream of the response, or lets it go on."""
+        return self._end
+
+    def again(self, text: str) -> FollowedExchange:
+        """Return the request with which the model goes on after its final text is handed back with this one."""
+        assert self.response is not None
+        wire, request = self.wire, self.request
+        body = dict(request.body)
+        if request.after:
+            items = wire.add_user_text([], text)
+            if body.get("previous_response_id"):
+                body["previous_response_id"] = self.run.response_id
+        else:
+            said = {"role": "assistant", "content": self.response.message.text}
+            items = wire.add_user_text([*request.items, said], text)
+        body[wire.items] = items
+        further = FollowedExchange(
+            wire,
+            replace(request, items=items, body=body),
+            self.run,
+            cuts=self._cuts,
+            key=self._key,
+            hide=self.hide,
+        )
+        further.holds_end = True
+        if self.assembles:
+            further.assemble()
+            body |= wire.stream_fields(body)
+        if self.run.offers_completion:
+            further.body = with_offer(wire, replace(request, items=items, body=body))
+        else:
+            further.body = msgspec.json.encode(body)
+        further._size = len(further.body)
+        self.run.follower.requested(request_tokens(further._size))
+        return further
+
     def guard(self, work: Callable[[], None]) -> None:
         """Follow the run with this work. Whatever fails, the agent goes on without being followed."""
         if self.run.broken:
@@ -206,6 +252,10 @@ class FollowedExchange:
         self.said[FOLLOWING] = "failed"
         self.stop = self.cut = None
         self.run.follower.abandon()
+
+    def decide(self) -> None:
+        """Decide on a final text without its check."""
+        self.run.follower.decide()
 
     def refuse_large(self) -> None:
         """Raise ValueError, for `guard`, because the response is too large to be followed."""
@@ -251,15 +301,26 @@ class FollowedExchange:
         if self.run.broken:
             rest = self._events.end() + block
         else:
-            self.guard(lambda: passed.extend(self._follow(block, whole_events=self.run.offers_completion)))
+            self.guard(lambda: passed.extend(self._follow(block, whole_events=self._whole_events)))
             if not self.run.broken:
                 return b"".join(passed)
             rest = self._events.latest
         self._events = EventSplitter()
-        return rest if self.run.offers_completion else block
+        return self.release() + rest if self._whole_events else block
+
+    @property
+    def _whole_events(self) -> bool:
+        """Whether only whole events are passed on, because some may be withheld."""
+        return self.run.offers_completion or self.holds_end
+
+    def release(self) -> bytes:
+        """Return the events of the end that waited."""
+        held, self.held = b"".join(self.held), []
+        return held
 
     def _follow(self, block: bytes, *, whole_events: bool) -> list[bytes]:
-        passed, taken = [], 0
+        passed: list[bytes] = []
+        taken = 0
         for event, place in (*self._events.feed(block), (b"", len(block))):
             if taken < place:
                 self._take(block[taken:place])
@@ -267,7 +328,8 @@ class FollowedExchange:
             if event and not (self._ended or self.withholds):
                 self._end.see(event)
             if whole_events and not self.withholds:
-                passed.append(event)
+                waits = self.holds_end and (bool(self.held) or self._end.ends(event))
+                (self.held if waits else passed).append(event)
             if self.cut is not None:
                 self._finish()
                 return [*(passed if whole_events else [block[:place]]), self._end_of_cut]
@@ -310,9 +372,14 @@ class FollowedExchange:
         rest = self._events.end()
         ended: list[bytes] = []
         self.guard(lambda: ended.extend(self._end_stream(rest)))
-        if not self.run.offers_completion or self.cut is not None:
+        if not self._whole_events or self.cut is not None:
             return b""  # already passed on with its block
-        return b"".join(ended) if not self.run.broken else rest
+        if self.run.broken:
+            return self.release() + rest
+        if not self.is_final_text:
+            return self.release() + b"".join(ended)
+        self.held += ended
+        return b""
 
     def _end_stream(self, rest: bytes) -> list[bytes]:
         if rest and not (self._ended or self.withholds):
@@ -339,6 +406,9 @@ class FollowedExchange:
             self._end_of_cut = _comment(self.cut) + self.wire.stream_error(self.cut.reason, detail)
         own = self.withholds and response is not None and not other_calls(response.message)
         if response is None or not response.message.calls or own:  # if not, it is decided with the results of the calls
+            if self.holds_end and response is not None and not self.withholds:
+                self.is_final_text = True
+                return
             follower.decide()
             if follower.closing is not None:
                 follower.end()  # the model has just had its last words, and the agent ends with them or goes on

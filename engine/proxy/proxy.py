@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from contextlib import aclosing, suppress
 from functools import partial
 from io import BytesIO
 from time import monotonic
@@ -43,11 +43,12 @@ from .agent_runs import AgentRuns, digests_of
 from .anthropic_wire import ANTHROPIC
 from .chat_wire import CHAT
 from .day_budgets import DayBudgets, Reservation
-from .exchange import BUDGET, FOLLOWING, LARGEST_FOLLOWED, MARK, SESSION, FollowedExchange
+from .exchange import BUDGET, FOLLOWING, LARGEST_FOLLOWED, MARK, SESSION, EventSplitter, FollowedExchange
 from .headers import TOKEN, agent_of, key_of, passed_on, passed_proxies, reason_of, request_headers, secrets_of
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import Statistics, metrics, page, request_tokens
+from .until_agent import AgentCheck
 from .upstream_connections import Body, UpstreamConnections, blocks_of, failure_text
 from .upstream_streaming import UpstreamStreaming, refuses_stream, status_of, streamed_request
 from .wire import EVENT_STREAM, JSON, OwnReply, ProxyWire, ReportedError, UnfinishedCall, WireRequest
@@ -116,6 +117,7 @@ class Proxy:
 
     open_follower: creates the follower of a new run; see `AgentRuns`. tokens: who may use the proxy; None for everybody
     on this machine. secrets: values to hide in everything that the proxy writes, in addition to those in requests.
+    open_check: creates the check of the work of a run; None for no check.
     """
 
     def __init__(
@@ -128,8 +130,10 @@ class Proxy:
         budgets: DayBudgets | None = None,
         tracer: ProxyTracer | None = None,
         secrets: KnownSecrets | None = None,
+        open_check: Callable[[Follower], AgentCheck] | None = None,
     ) -> None:
         self.options = options
+        self._open_check = open_check
         self._secrets = KnownSecrets() if secrets is None else secrets
         forgotten = tracer.end_run if tracer is not None else lambda run: None
         self.runs = AgentRuns(partial(self._open_follower, open_follower), now, forgotten)
@@ -185,6 +189,7 @@ class Proxy:
 
     async def close(self) -> None:
         """End all runs and close the connections."""
+        await self.runs.end_checks()
         self.runs.close()
         if self._budgets is not None:
             await self._budgets.close()
@@ -273,7 +278,7 @@ class Proxy:
         request = _read(wire, body)
         if request is None:
             return await self._pass_counted(wire, incoming, body)
-        exchange = self._begin(wire, incoming, request, len(body))
+        exchange = await self._begin(wire, incoming, request, len(body))
         if exchange is None:
             self.statistics.count_unfollowed_run()
             return await self._pass_counted(wire, incoming, body, {FOLLOWING: "failed"})
@@ -364,7 +369,7 @@ class Proxy:
             self.statistics.count_open_budget()
         return held
 
-    def _begin(
+    async def _begin(
         self, wire: ProxyWire, incoming: web.Request, request: WireRequest, size: int
     ) -> FollowedExchange | None:
         """Find the run of a request, and report what is new to it. Return None if the run cannot be followed."""
@@ -373,14 +378,33 @@ class Proxy:
             run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), agent_of(incoming))
             if not run.known and self.options.offer_completion and not self.options.dry_run:
                 run.offers_completion = lacks_completion(request, self.options.completion)
+            if not run.known and self._has_check(request):
+                run.check = self._open_check(run.follower) if self._open_check is not None else None
             cuts, key = not self.options.dry_run, key_of(incoming)
             exchange = FollowedExchange(wire, request, run, cuts=cuts, key=key, hide=self._secrets, size=size)
         except Exception as error:
             said = self._secrets(error_text(error))
             log_warning("a run cannot be followed: its requests are passed through", error=said)
             return None
-        exchange.guard(lambda: exchange.begin(digests))
+        if run.check is None:
+            exchange.guard(lambda: exchange.begin(digests))
+            return exchange
+        exchange.holds_end = True
+        run.busy = True  # another request that begins alike does not belong to this run
+        try:
+            await run.check.before_request()
+            exchange.guard(lambda: exchange.begin(digests))
+            await run.check.begin()
+        finally:
+            run.busy = False
         return exchange
+
+    def _has_check(self, request: WireRequest) -> bool:
+        """Return whether the work of a new conversation is checked.
+
+        That of an agent without tools is not, nor that of a sub-agent: one that begins while another runs its calls.
+        """
+        return bool(request.tools) and not self.options.dry_run and not self.runs.waiting_for_results
 
     # ---- answers
 
@@ -480,7 +504,7 @@ class Proxy:
             if not exchange.assembles:
                 return await self._stream(incoming, reply, exchange)
             try:
-                return await self._assembled(reply, exchange)
+                return await self._assembled(incoming, reply, exchange)
             except UnfinishedCall:
                 exchange.leave()  # the provider itself says what such a response is without a stream
             except (ValueError, ProviderError) as error:
@@ -515,7 +539,9 @@ class Proxy:
             self._streaming.note_failure(exchange, said)
         return reply
 
-    async def _assembled(self, reply: aiohttp.ClientResponse, exchange: FollowedExchange) -> web.Response:
+    async def _assembled(
+        self, incoming: web.Request, reply: aiohttp.ClientResponse, exchange: FollowedExchange
+    ) -> web.Response:
         """Read a stream up to its cut, and answer with the response assembled from it.
 
         Raises ValueError or ProviderError if that is not possible.
@@ -524,11 +550,9 @@ class Proxy:
         headers = passed_on(reply.headers)
         headers.update({**exchange.headers, "content-type": JSON})
         try:
-            async for block in blocks_of(reply.content):
-                assembler.feed(exchange.take_block(block))
-                if exchange.cut is not None:
-                    break
-            assembler.feed(exchange.end())
+            async with aclosing(self._followed(incoming, reply, exchange)) as blocks:
+                async for block in blocks:
+                    assembler.feed(block)
             response = assembler.response()
         except aiohttp.ClientError as error:
             exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
@@ -567,6 +591,8 @@ class Proxy:
             return await self._copy(incoming, reply, exchange.headers, whole)
         passed = [whole]
         exchange.guard(lambda: passed.append(exchange.take_whole(whole)))
+        if exchange.is_final_text:
+            passed.append(await self._whole_again(incoming, exchange, passed[-1]))
         headers = passed_on(reply.headers)
         headers.update(exchange.headers)
         return web.Response(status=200, body=passed[-1], headers=headers)
@@ -580,11 +606,9 @@ class Proxy:
         outgoing = web.StreamResponse(headers=headers)
         try:
             await outgoing.prepare(incoming)
-            async for block in blocks_of(reply.content):
-                await outgoing.write(exchange.take_block(block))
-                if exchange.cut is not None:
-                    break
-            await outgoing.write(exchange.end())
+            async with aclosing(self._followed(incoming, reply, exchange)) as blocks:
+                async for block in blocks:
+                    await outgoing.write(block)
             await outgoing.write_eof()
         except (ConnectionError, asyncio.CancelledError) as error:  # nobody reads it, so no more is read here
             reply.close()
@@ -595,6 +619,112 @@ class Proxy:
             exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
             _abort(incoming)
         return outgoing
+
+    async def _followed(
+        self, incoming: web.Request, reply: aiohttp.ClientResponse, exchange: FollowedExchange
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what the agent gets of a streamed response, up to its cut, and of the responses that continue it."""
+        async for block in blocks_of(reply.content):
+            yield exchange.take_block(block)
+            if exchange.cut is not None:
+                break
+        yield exchange.end()
+        if not exchange.is_final_text:
+            return
+        text = await self._handed_back(exchange)
+        further = None if text is None else await self._ask_again(incoming, exchange, text)
+        if text is None or further is None:
+            yield exchange.release()
+            return
+        again, second = further
+        end, events = exchange.end_of_stream, EventSplitter()
+        yield end.add(f"\n\n{text}\n\n")
+        try:
+            async with aclosing(self._followed(incoming, second, again)) as blocks:
+                async for block in blocks:
+                    for event, _ in events.feed(block):
+                        yield end.go_on(event)
+        except (asyncio.CancelledError, GeneratorExit):
+            second.close()
+            again.guard(partial(again.left, Cancelled(f"{self._who_left()} in the middle of the response")))
+            raise
+        except aiohttp.ClientError as error:
+            again.guard(partial(again.failed, Unreachable(failure_text(error))))
+            raise
+        finally:
+            if again.usage is not None:
+                self.statistics.count_usage(again.usage)
+            second.release()
+
+    async def _handed_back(self, exchange: FollowedExchange) -> str | None:
+        """Return what the model is told because its final text does not end the run; None if it does."""
+        check, run = exchange.run.check, exchange.run
+        if check is None or run.broken:
+            return None
+        try:
+            return await check.hand_back()
+        except Exception as error:
+            log_warning("a check failed: the agent ends by its own rule", error=self._secrets(error_text(error)))
+            exchange.guard(exchange.decide)
+            return None
+
+    async def _ask_again(
+        self, incoming: web.Request, exchange: FollowedExchange, text: str
+    ) -> tuple[FollowedExchange, aiohttp.ClientResponse] | None:
+        """Let the model go on after its final text was handed back with this text.
+
+        Return the request and its response; None if there is none, so that the agent ends with the text that it has.
+        """
+        again = exchange.again(text)
+        held = await self._reserve(incoming, len(again.body), again.request.model, again.said)
+        if held is not None and held.refused is not None:
+            return None
+        headers = request_headers(incoming, self._id)
+        headers["Accept-Encoding"] = "identity"
+        headers.popall("Content-Length", None)
+        reply = None
+        try:
+            reply = await self._send(incoming, headers, again.body, again.note_sent)
+        except aiohttp.ClientError as error:
+            again.guard(partial(again.failed, Unreachable(failure_text(error))))
+        finally:
+            if held is not None:
+                held.settle(again.usage)
+        if reply is None:
+            return None
+        streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
+        expected = exchange.request.streams or exchange.assembles
+        if reply.status != 200 or "content-encoding" in reply.headers or streams != expected:
+            again.guard(partial(again.failed, build_error(parse_error_body(_unread(reply)), status=reply.status)))
+            reply.release()
+            return None
+        return again, reply
+
+    async def _whole_again(self, incoming: web.Request, exchange: FollowedExchange, whole: bytes) -> bytes:
+        """Return a whole response, with those that continue it while the agent's check is not met."""
+        text = await self._handed_back(exchange)
+        further = None if text is None else await self._ask_again(incoming, exchange, text)
+        if text is None or further is None or exchange.response is None:
+            return whole
+        again, reply = further
+        try:
+            second = await _read_body(blocks_of(reply.content))
+        except aiohttp.ClientError as error:
+            again.guard(partial(again.failed, Unreachable(failure_text(error))))
+            return whole
+        finally:
+            reply.release()
+        if not isinstance(second, bytes):
+            again.guard(again.refuse_large)
+            return whole
+        passed = [second]
+        again.guard(lambda: passed.append(again.take_whole(second)))
+        if again.usage is not None:
+            self.statistics.count_usage(again.usage)
+        latest = await self._whole_again(incoming, again, passed[-1]) if again.is_final_text else passed[-1]
+        joined = as_dict(msgspec.json.decode(encodable(latest)))
+        exchange.wire.add_text_before(joined, f"{exchange.response.message.text}\n\n{text}")
+        return msgspec.json.encode(joined)
 
     async def _pass_through(
         self,

@@ -31,10 +31,12 @@ from ..providers.endpoint_url import public_url
 from ..providers.prices import Prices
 from ..records.format import Redact
 from ..records.known_secrets import KnownSecrets, environment_secrets
+from ..until import Until
 from .day_budgets import DayBudgets
 from .headers import TOKEN
 from .proxy import OWN_PAGES, Proxy, ProxyOptions
 from .statistics_page import Statistics
+from .until_agent import AgentCheck
 from .upstream_connections import LARGEST_HEADER
 
 if TYPE_CHECKING:
@@ -68,6 +70,15 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
     folder: Path | None = None
     redact: Redact | None = None
     on_event: Callable[[Event], None] | None = None
+    until: Until | None = None
+    """The check that says when the work of an agent is done."""
+    workspace: str = "."
+    """The folder of the work."""
+
+    def open_check(self, follower: Follower) -> AgentCheck:
+        """Return the check of the work of a run."""
+        assert self.until is not None
+        return AgentCheck(self.until, self.workspace, follower)
 
     def open(self, agent: str) -> Follower:
         """Return the follower of a run of this agent; without a record, with a warning, if that cannot be written."""
@@ -132,6 +143,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
                 budgets=self.budgets,
                 tracer=self.tracer,
                 secrets=secrets,
+                open_check=None if followers.until is None else followers.open_check,
             )
             raise_file_limit()
             std_streams, daemon = StdStreams(), DaemonProcess(proxy, "requests")

@@ -39,6 +39,8 @@ class ResponsesEnd(ReplyEnd):
         self._begun: list[int] = []
         """Heap of the negated indexes of the items that have begun; some of them may be done."""
         self._sequence = 0
+        self._shift = 0
+        """Number of items before those of the further response."""
 
     def see(self, event: bytes) -> None:
         """Keep the response and its items, and the deltas of an item until it is done."""
@@ -67,6 +69,37 @@ class ResponsesEnd(ReplyEnd):
             case _:
                 pass
 
+    def ends(self, event: bytes) -> bool:
+        """Return whether an event says that the response has ended."""
+        kind = event.partition(b"event:")[2].partition(b"\n")[0].strip()
+        return kind in (b"response.completed", b"response.incomplete", b"response.failed")
+
+    def add(self, text: str) -> bytes:
+        """Return the events of a message with the text."""
+        index = max(self._items, default=-1) + 1
+        item = _message(f"{self.response_id}_{index}", text)
+        events = _message_events(index, item, text)
+        first, self._sequence = self._sequence, self._sequence + len(events)
+        self._items[index], self._shift = item, index + 1
+        return _events(events, first)
+
+    def go_on(self, event: bytes) -> bytes:
+        """Return the event with its place in this response; empty for the beginning of another one."""
+        seen = as_dict(decode_loosely(encodable(event.partition(b"data:")[2])))
+        kind, index = as_text(seen.get("type")), seen.get("output_index")
+        if kind in ("response.created", "response.in_progress") or not kind:
+            return b"" if kind else event
+        if isinstance(index, int):
+            seen["output_index"] = index + self._shift
+            if kind == "response.output_item.done":
+                self._items[index + self._shift] = as_dict(seen.get("item"))
+        whole = as_dict(seen.get("response"))
+        if whole:
+            before = [item for place, item in sorted(self._items.items()) if place < self._shift]
+            seen["response"] = {**whole, "output": [*before, *as_list(whole.get("output"))]}
+        self._sequence += 1
+        return _events([seen], self._sequence - 1)
+
     def cut(self, usage: Usage) -> bytes:
         """Return the ends of the open items, and the completed response with all of them."""
         events = [one for index in sorted(self._open) for one in self._end_of_item(index)]
@@ -76,12 +109,7 @@ class ResponsesEnd(ReplyEnd):
 
     def finish(self, text: str, usage: Usage) -> bytes:
         """Return a message with the text, and the end of the response."""
-        index = max(self._items, default=-1) + 1
-        item = _message(f"{self.response_id}_{index}", text)
-        begin = _events(_message_events(index, item, text), self._sequence)
-        self._items[index] = item
-        self._sequence += 6
-        return begin + self.cut(usage)
+        return self.add(text) + self.cut(usage)
 
     def _end_of_item(self, index: int) -> Iterable[dict[str, Any]]:
         item = self._items[index]
@@ -183,6 +211,10 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
     response["output"] = [*kept, *([_message(as_text(response.get("id")), text)] if text else [])]
 
 
+def _add_text_before(response: dict[str, Any], text: str) -> None:
+    response["output"] = [_message(f"{as_text(response.get('id'))}_before", text), *response["output"]]
+
+
 def _stream_error(reason: str, detail: str) -> bytes:
     error = {"code": f"endstop_{reason}", "message": detail}
     response = {"id": f"endstop-{reason}", "object": "response", "status": "failed", "error": error, "output": []}
@@ -237,6 +269,7 @@ RESPONSES = ProxyWire(
     refusal=refusal,
     tool=_tool,
     without_call=_without_call,
+    add_text_before=_add_text_before,
     stream_error=_stream_error,
     open_assembler=ResponsesAssembler,
     stream_fields=lambda body: {"stream": True},

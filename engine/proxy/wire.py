@@ -64,6 +64,18 @@ class ReplyEnd(ABC):
         """An event was passed on, as it came: its lines with the blank one."""
 
     @abstractmethod
+    def ends(self, event: bytes) -> bool:
+        """Return whether an event belongs to the end of the response: its finish reason, its usage, its last mark."""
+
+    @abstractmethod
+    def add(self, text: str) -> bytes:
+        """Return the events that add a text to the response, before its end."""
+
+    @abstractmethod
+    def go_on(self, event: bytes) -> bytes:
+        """Return an event of a further response as one that continues this response; empty if it is left out."""
+
+    @abstractmethod
     def cut(self, usage: Usage) -> bytes:
         """The events that end the response behind a whole call. usage: what was used, partly estimated."""
 
@@ -182,6 +194,8 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     """The fields by which a request asks for a stream with its usage, from its body."""
     add_user_text: Callable[[Sequence[Any], str], list[Any]] = _add_user_message
     """A conversation with this text of the user at its end."""
+    add_text_before: Callable[[dict[str, Any], str], None]
+    """Puts a text before everything else in a whole response."""
     unstreamed_fields: tuple[str, ...] = ()
     """Fields of a request whose response is another one, or none, if it streams."""
 

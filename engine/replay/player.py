@@ -32,8 +32,8 @@ from ..decision import (
     decide,
 )
 from ..decision import events as ev
-from ..decision.check_rules import CHECK_GUARD, CHECK_RULE
 from ..decision.run_origin import is_foreign
+from ..decision.until_rules import CHECK_GUARD, CHECK_RULE
 from ..engine import Engine
 from ..option_groups import Decide, Execute, Hooks, ModelOptions, Runtime, execute_here
 from ..providers import Exchange, Exhausted, Interrupted, Prices, Request
@@ -49,6 +49,7 @@ from ..tools.tool import Tool
 from .diff import RECORD_ENDS
 from .recorded import (
     RecordedEffects,
+    recorded_check,
     recorded_evaluator,
     recorded_function,
     recorded_messages,
@@ -181,7 +182,7 @@ class Player:
             presets=(),
             output=output,
             policy=_policy_of(started),
-            until=recorded_function(started, "until"),
+            until=recorded_check(events),
             system=recorded_function(started, "system") or started.system,
             model_options=ModelOptions(
                 tool_choice="required" if started.tool_choice == "required" and started.tools else "auto"

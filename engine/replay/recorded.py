@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from ..budget import BudgetShare
-from ..check_events import WAITING_PLACES, RecordedChecks
 from ..decision import AnyChunk, AssistantMessage, Event, Image, Outcome, Policy, ToolCall, ToolSpec, Usage
 from ..decision import events as ev
 from ..decision.confirmation import Reply
@@ -29,6 +28,7 @@ from ..records.reader import RecordedRun
 from ..tools.results import CallOutcome
 from ..tools.schema import InvalidArguments
 from ..tools.tool import Tool
+from ..until_events import WAITING_PLACES, RecordedChecks
 from .recorded_decisions import LoopDecisions
 
 
@@ -183,6 +183,11 @@ def _end(outcome: Outcome) -> tuple[str, int, str]:
 def recorded_function(started: ev.RunStarted, role: str) -> StandIn | None:
     """Return the user's function of a recorded run in a role with at most one function, such as the compactor."""
     return next(map(StandIn, started.functions.get(role, ())), None)
+
+
+def recorded_check(events: Sequence[Event]) -> StandIn | None:
+    """Return the check of a recorded run, if it had one."""
+    return next((StandIn(f":{event.name}") for event in events if isinstance(event, ev.CheckStarted)), None)
 
 
 def recorded_evaluator(recorded: RecordedRun, reach: Callable[[int], None]) -> RecordedEvaluator | None:

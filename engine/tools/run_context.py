@@ -1,4 +1,4 @@
-"""`RunContext`: the argument that tells a tool or hook about the run that calls it.
+"""What the user's functions are told about the run that calls them: `RunContext`, and `Progress` for hooks.
 
     @dataclass
     class Deps:
@@ -19,14 +19,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, get_origin
 
 from msgspec import Struct
 
-from ..decision import WrongUse
+from ..decision import Facts, Message, WrongUse
+from ..providers import Prices
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -129,3 +131,17 @@ def with_context(name: str | None, arguments: Mapping[str, Any]) -> Mapping[str,
     Raises WrongUse outside a call.
     """
     return arguments if name is None else {**arguments, name: this_call()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress(Generic[DepsT]):
+    """State of the run so far, as a gate, a judge, a check, a prompt handler or a compactor sees it."""
+
+    facts: Facts
+    messages: Sequence[Message]
+    record: str | None = None
+    """Path of the record so far, if one is kept."""
+    prices: Prices = field(default_factory=Prices)
+    """Prices of all known models, for a judge or a compactor that asks another model."""
+    context: RunContext[DepsT] = field(default_factory=RunContext)
+    """Ids and dependencies of the run, and the owner and metadata of its session."""

@@ -13,8 +13,8 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from endstop.analysis.check_totals import SessionChecks, session_checks
 from endstop.analysis.policy_simulation import backtest
+from endstop.analysis.until_totals import SessionChecks, session_checks
 from labelled_sessions import read_sessions
 from msgspec import Struct
 

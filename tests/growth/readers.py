@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from endstop import Redaction, WrongUse, read_record
-from endstop.analysis.check_commands import read_script
-from endstop.analysis.check_summaries import read_summary
+from endstop.analysis.summary_lines import read_summary
+from endstop.analysis.tested_commands import read_script
 from endstop.base.sanitize import sanitize
 from endstop.cli.factory import load_policy
 from endstop.decision import Assembler, FinishReport, Policy, ReasoningDelta, TextDelta, ToolCallDelta, ToolSpec

@@ -459,6 +459,7 @@ TRICKS = {
     "renamed": f"mv tests/test_sums.py tests/sums_test.txt; {PASSES} tests/test_b.py",
     "linked": f"{PASSES} other.py; ln -sf ../other.py tests/test_sums.py",
     "exit": "printf 'import os\\nos._exit(0)\\n' > conftest.py",
+    "library": "printf 'import os\\nos._exit(0)\\n' > json.py",
     "shadowed": "printf 'raise SystemExit(0)\\n' > pytest.py",
 }
 FIX = "printf 'def add(a, b):\\n    return a + b\\n' > sums.py"
@@ -474,13 +475,12 @@ async def test_G14_a_guarded_file_that_was_changed_does_not_let_a_check_pass(tmp
         call("finish_task", summary="The tests pass."),
         "more",
     )
-    guard = ["tests/**", "conftest.py", "pytest.py"]
-    until = Until(PYTEST, folder=tmp_path, guard=guard if trick != "shadowed" else guard[:2])
+    until = Until(PYTEST, folder=tmp_path, guard=["tests/**", "conftest.py"])
     engine = Engine(provider, tools=workspace_tools(tmp_path, allow_run=True), until=until)
     events, outcome = await events_of(engine)
-    if trick == "shadowed":  # only watched, so it ends the run, but not as checked
+    if trick in ("shadowed", "library"):  # only watched, so it ends the run, but not as checked
         assert (outcome.stop_reason, outcome.work) == ("until_met", "said")
-        assert outcome.guard_changed == ("pytest.py",)
+        assert outcome.guard_changed == ("pytest.py" if trick == "shadowed" else "json.py",)
         return
     rejected = next(event for event in events if isinstance(event, ev.CompletionRejected))
     assert {"changed": "test_sums.py", "exit": "conftest.py"}.get(trick, "test_sums.py") in rejected.reason

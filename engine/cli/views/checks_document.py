@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...analysis.backtest import BacktestReport, CheckedSession
-from ...analysis.check_totals import CheckTotals
 from ...analysis.statistics import Interval
+from ...analysis.until_totals import CheckTotals
 from ...base.sanitize import one_line
 from .backtest_document import headline, recorded_under
 from .document import Column, Listing, Table

@@ -17,10 +17,10 @@ from ...base.sanitize import one_line, sanitize
 from ...decision import AssistantMessage, Event, Facts, Policy, fold
 from ...decision import events as ev
 from ...decision.call_judgement import CallJudge
-from ...decision.check_facts import CUT_FOR_CHECK, CheckFacts
 from ...decision.decide import complete_outcome
 from ...decision.limit_usage import limit_statuses
 from ...decision.messages import ToolKind
+from ...decision.until_facts import CUT_FOR_CHECK, CheckFacts
 from ...event_bus import Lagged
 from .rounds import Round, takes_plans
 from .run_view import Call, RunView, ViewSnapshot

@@ -118,3 +118,18 @@ def test_reading_a_test_and_printing_its_words_is_no_check() -> None:
         said(ran("cat test_a.py", "3 passed in 0.1s"), ran("echo 'pytest'", "OK"), did("read_file", "", "3 passed"))
         == []
     )
+
+
+def test_the_checks_of_a_run_with_until_are_those_that_it_recorded() -> None:
+    events = [
+        STARTED,
+        ev.CheckStarted(step=0, place="start", name="pytest -q"),
+        ev.CheckEnded(step=0, place="start", said="not_met", score=1, of=3),
+        ev.CheckStarted(step=2, place="step", name="pytest -q"),
+        ev.CheckEnded(step=3, place="response", said="met"),
+    ]
+    checks = found(events).checks
+    assert [(check.step, check.said, check.passed, check.failed) for check in checks] == [
+        (0, "failed", 1, 2),
+        (2, "passed", None, None),
+    ]

@@ -18,6 +18,7 @@ from endstop.proxy.day_budgets import DayBudgets
 from endstop.proxy.proxy_server import RunFollowers, proxy_runner
 from endstop.proxy.proxy_tracer import ProxyTracer
 from endstop.proxy.statistics_page import Statistics
+from endstop.until import Until
 
 AFTER = 50
 """Chunks that the provider sends after a completion call."""
@@ -94,7 +95,13 @@ async def listening(runner: web.AppRunner) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def proxied(
-    provider: Any, folder: Path, *, policy: Policy = POLICIES["agent"], **options: Any
+    provider: Any,
+    folder: Path,
+    *,
+    policy: Policy = POLICIES["agent"],
+    until: Until | None = None,
+    workspace: str = ".",
+    **options: Any,
 ) -> AsyncIterator[tuple[str, aiohttp.ClientSession, Proxy]]:
     """The URL of a proxy before the provider, and a client."""
 
@@ -105,6 +112,8 @@ async def proxied(
         completion=("finish_task",),
         folder=folder,
         on_event=statistics.take,
+        until=until,
+        workspace=workspace,
     )
     async with (
         serving(provider.handle) as upstream,
@@ -133,6 +142,7 @@ async def proxy_before(
         statistics=statistics,
         budgets=budgets,
         tracer=None if tracer_provider is None else ProxyTracer(upstream, tracer_provider),
+        open_check=None if followers.until is None else followers.open_check,
     )
     await proxy.open()
     try:

@@ -223,5 +223,7 @@ def _named_in(path: str, relative_to: str) -> str | None:
             text = os.fsdecode(file.read(4096)).removeprefix("gitdir:").strip()
     except OSError:
         return None
+    if "\0" in text:
+        return None
     found = os.path.realpath(os.path.join(relative_to, text))
     return found if os.path.isdir(found) else None

@@ -1,6 +1,6 @@
 """`WorkCheck`: asks the checks of an `Until` about the work in its folder, with the guarded files as they were.
 
-It knows nothing of a loop. `background_check.py` runs it beside a run of the engine.
+It knows nothing of a loop. `until_background.py` runs it beside a run of the engine.
 """
 
 from __future__ import annotations
@@ -8,56 +8,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from weakref import finalize
 
 import anyio
 import anyio.to_thread
-from msgspec import Struct
 from msgspec.structs import replace
 
-from .check_answers import NOT_EXECUTED, CheckAnswer, CommandCheck, Impossible, Met, NotMet, failure_mark
-from .check_files import named_files, watched_patterns
+from .check_answers import NOT_EXECUTED, CheckAnswer, CommandCheck, WorkAnswer, answer_of
 from .decision import WrongUse
-from .decision.check_facts import CheckSaid
-from .folder_copy import copy_of
-from .guarded_files import GuardedFiles
 from .providers._logging import log_warning
 from .providers.clock import Clock
-from .run_progress import Progress
+from .tools.run_context import Progress
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 from .until import Until, name_of
-from .work_fingerprint import WorkFingerprint
-
-
-class WorkAnswer(Struct, frozen=True, kw_only=True):
-    """What the checks say of the work, as `CheckEnded` records it."""
-
-    said: CheckSaid
-    detail: str = ""
-    score: float | None = None
-    of: float | None = None
-    failure: int = 0
-    guard_changed: tuple[str, ...] = ()
-    timed_out: bool = False
-    duration_ms: int = 0
-
-    @property
-    def is_final(self) -> bool:
-        """Whether it ends a run: the work is done, or cannot be."""
-        return self.said in ("met", "impossible")
+from .work.folder_copy import copy_of
+from .work.guarded_files import GuardedFiles
+from .work.watched_files import named_files, shadowing_patterns, watched_patterns
+from .work.work_fingerprint import WorkFingerprint
 
 
 class WorkCheck:
-    """The checks of one run.
+    """The checks of one run, or of a paused run and the one that continues it.
 
-    folder: its files are the work; None if the work is not in files. clock: for the timeout. run_id: for the log.
+    folder: its files are the work; None if the work is not in files. clock: for the timeout. session_id: for the log.
     """
 
-    def __init__(self, until: Until, folder: str | None, clock: Clock, run_id: str = "") -> None:
+    def __init__(self, until: Until, folder: str | None, clock: Clock, session_id: str = "") -> None:
         self.until = until
         self._folder = folder
         self._clock = clock
-        self._run_id = run_id
+        self._session_id = session_id
         self._fingerprint = None if folder is None else WorkFingerprint(folder)
         self._timeouts = 0
         """Checks in a row that did not end in time."""
@@ -81,11 +61,7 @@ class WorkCheck:
         if folder is None or not until.commands or self._files is not None:
             return
         self._files = await anyio.to_thread.run_sync(_remember, until, folder)
-
-    def close(self) -> None:
-        """Remove the kept files. Blocks."""
-        if self._files is not None:
-            self._files.close()
+        finalize(self, self._files.close)
 
     async def ask(self, progress: Callable[[], Progress]) -> WorkAnswer:
         """Ask the checks, for at most `Until.timeout`. progress: returns the run as a function sees it.
@@ -101,7 +77,7 @@ class WorkCheck:
             answer = WorkAnswer(said="not_met", detail=detail, timed_out=True)
         self._timeouts = self._timeouts + 1 if answer.timed_out else 0
         if self._timeouts == 2:
-            log_warning(f"until: {answer.detail}, twice in a row; it counts as not met", run_id=self._run_id)
+            log_warning(f"until: {answer.detail}, twice in a row; it counts as not met", session_id=self._session_id)
         self._asked = True
         return replace(answer, duration_ms=round((self._clock.now() - began) * 1000))
 
@@ -139,21 +115,23 @@ class WorkCheck:
 
     async def _ask_all(self, folder: str | None, progress: Callable[[], Progress], first: bool) -> WorkAnswer:
         """Ask the checks in order, up to the first that is not met."""
+        judged_by, usage = "", None
         for check in self.until.checks:
             try:
                 if isinstance(check, CommandCheck):
-                    answer = _answer_of(check, await _execute(check, folder, first))
+                    answer = answer_of(await _execute(check, folder, first), name_of(check))
                 else:
                     work = call_user_function(check, progress())
-                    said = await run_in_own_task(work, name_of(check), run_id=self._run_id, role="check")
-                    answer = _answer_of(check, said)
+                    said = await run_in_own_task(work, name_of(check), session_id=self._session_id, role="check")
+                    answer = answer_of(said, name_of(check))
             except WrongUse:
                 raise
             except Exception as error:
                 answer = WorkAnswer(said="unknown", detail=describe_error(error))
+            judged_by, usage = answer.judged_by or judged_by, answer.usage or usage
             if answer.said != "met":
                 return answer
-        return WorkAnswer(said="met")
+        return WorkAnswer(said="met", judged_by=judged_by, usage=usage)
 
 
 async def _execute(check: CommandCheck, folder: str | None, first: bool) -> CheckAnswer:
@@ -163,25 +141,8 @@ async def _execute(check: CommandCheck, folder: str | None, first: bool) -> Chec
     return check.read(code, output)
 
 
-def _answer_of(check: Any, said: Any) -> WorkAnswer:
-    match said:
-        case Met() | True:
-            return WorkAnswer(said="met")
-        case NotMet(reason, score, of):
-            failure = 0 if score is not None else failure_mark(said)
-            return WorkAnswer(said="not_met", detail=reason, score=score, of=of, failure=failure)
-        case False:
-            return WorkAnswer(said="not_met", detail=f"`{name_of(check)}` is not met")
-        case Impossible(reason):
-            return WorkAnswer(said="impossible", detail=reason)
-        case None:
-            return WorkAnswer(said="unknown", detail=f"`{name_of(check)}` cannot tell now")
-        case _:
-            what = f"a check answers Met, NotMet, Impossible, a bool or None, not {type(said).__name__}"
-            return WorkAnswer(said="unknown", detail=what)
-
-
 def _remember(until: Until, folder: str) -> GuardedFiles:
     named = [name for one in until.commands for name in named_files(one.command, folder)]
     watched = [pattern for one in until.commands for pattern in watched_patterns(one.command)]
+    watched += [pattern for one in until.commands for pattern in shadowing_patterns(one.command, folder)]
     return GuardedFiles(folder, until.guard, named=named, watched=watched)

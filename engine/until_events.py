@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from .decision import Event
-from .decision.check_facts import CheckPlace
 from .decision.events import CheckEnded, CheckStarted
+from .decision.until_facts import CheckPlace
 from .effects import EffectKey
 
 WAITING_PLACES: frozenset[CheckPlace] = frozenset({"start", "write", "claim", "stop"})

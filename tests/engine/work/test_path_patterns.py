@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from endstop.decision import WrongUse
-from endstop.path_patterns import PathPattern, exact_pattern
+from endstop.work.path_patterns import PathPattern, exact_pattern
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 

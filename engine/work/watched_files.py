@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from .decision.shell_commands import MAX_DEPTH, MAX_LENGTH, without_prefixes
-from .decision.shell_syntax import split_commands, unquoted
+from ..decision.shell_commands import MAX_DEPTH, MAX_LENGTH, without_prefixes
+from ..decision.shell_syntax import split_commands, unquoted
 from .path_patterns import exact_pattern
 
 _PYTHON = """
@@ -35,8 +36,9 @@ node_modules/.bin/jest node_modules/.bin/vitest node_modules/.bin/mocha
 _JAVA = "**/src/test/ **/src/*Test/ gradlew* mvnw* .mvn/ pom.xml *.gradle *.gradle.kts gradle.properties gradle/"
 _MAKE = "Makefile makefile GNUmakefile *.mk tests/ test/"
 
+_PYTHON_RUNNERS = "pytest py.test python unittest tox nox nose2 trial stestr hatch manage.py".split()
 _PATTERNS: dict[str, str] = {
-    **dict.fromkeys("pytest py.test python unittest tox nox nose2 trial stestr hatch manage.py".split(), _PYTHON),
+    **dict.fromkeys(_PYTHON_RUNNERS, _PYTHON),
     **dict.fromkeys("npm pnpm yarn bun jest vitest mocha ava node deno playwright cypress karma".split(), _NODE),
     **dict.fromkeys("mvn mvnw gradle gradlew".split(), _JAVA),
     **dict.fromkeys("make gmake".split(), _MAKE),
@@ -56,10 +58,13 @@ _RUNNERS_OF_FILES = frozenset(
     "pytest py.test unittest nose2 trial jest vitest mocha ava rspec phpunit bats prove".split()
 )
 _TEST_FOLDER = re.compile(r"(?:^|[/_.-])(?:tests?|specs?|testing|__tests__|e2e|checks?)(?:$|[/_.-])", re.IGNORECASE)
-_OPTIONS_OF_SETTINGS = frozenset(
-    "-f --file --makefile -c --config --config-file --rootdir --rcfile -p --project".split()
-)
+_OPTIONS_OF_SETTINGS = frozenset("--file --makefile --config --config-file --configuration --rootdir --rcfile".split())
 """Options whose value, if it is a file, is read by the program to know what to do."""
+_SHORT_OPTIONS_OF_SETTINGS = {"make": "-f", "gmake": "-f", "pytest": "-c", "py.test": "-c", "tox": "-c", "nox": "-f"}
+"""The same, by program."""
+_TEXT_OPTIONS = frozenset("-c -m -e -p -r --eval --print".split())
+"""Options by which an interpreter is given something else than a script."""
+_OPTIONS_WITH_VALUE = frozenset("-o -O +O -W -X --require --import --loader".split())
 
 
 class _Program(NamedTuple):
@@ -81,11 +86,24 @@ def watched_patterns(command: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def shadowing_patterns(command: str, folder: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Return the patterns of new files that Python would import in place of its own library; never raises.
+
+    `python -m pytest` looks into its folder first, so a module `json` there runs before any test. Modules that are
+    there already are the project's own. The tuple is empty if the command does not start Python.
+    """
+    if not any(program.name in _PYTHON_RUNNERS for program in _programs(command[:MAX_LENGTH])):
+        return ()
+    there = {name.partition(".")[0] for name in os.listdir(folder)}
+    names = sorted(sys.stdlib_module_names - there)
+    return tuple(exact_pattern(path) for name in names for path in (f"{name}.py", name))
+
+
 def named_files(command: str, folder: str | os.PathLike[str]) -> tuple[str, ...]:
     """Return exact patterns of the files in a folder that a shell command runs as a check: `./ci/check.sh`.
 
     These are programs and scripts (`./check.sh`, `bash ci/check.sh`, `python check.py`, and a `pytest` that PATH finds
-    in the folder), the files and test folders that a test runner is given (`pytest tests/test_a.py`), and settings
+    in the folder), the files and test folders that a test runner is given (`pytest tests/`), and settings
     (`make -f build/Makefile`). What other programs are given is work: `src` of `ruff check src`. Only existing files
     are returned, and never the folder itself. `GuardedFiles` takes the patterns as `named`. Never raises.
     """
@@ -143,24 +161,27 @@ def _words_of_the_check(program: _Program) -> Iterator[str]:
     if "/" in words[0]:
         yield words[0]
     operands = [word for word in words[1:] if word[:1] not in ("-", "+")]
-    if (name in _INTERPRETERS or name in _SHELLS or name in ("source", ".")) and not _has_text(words):
-        yield from operands[:1]
+    if name in _INTERPRETERS or name in _SHELLS or name in ("source", "."):
+        yield _script(words, text_options=_is_command_option if name in _SHELLS else _TEXT_OPTIONS.__contains__)
     elif name in _RUNNERS_OF_FILES:
         yield from (word.partition("::")[0] for word in operands)
-    for option, value in zip(words, [*words[1:], ""], strict=True):
-        if option in _OPTIONS_OF_SETTINGS:
+    short = _SHORT_OPTIONS_OF_SETTINGS.get(name)
+    for word, after in pairwise([*words, ""]):
+        option, _, value = word.partition("=")
+        if word == short or word in _OPTIONS_OF_SETTINGS:
+            yield after
+        elif option in _OPTIONS_OF_SETTINGS:
             yield value
-        elif option.startswith("-") and "=" in option and option.partition("=")[0] in _OPTIONS_OF_SETTINGS:
-            yield option.partition("=")[2]
 
 
-def _has_text(words: list[str]) -> bool:
-    """Return whether an interpreter is given its program as a text or a module's name, and no script."""
-    return any(word in ("-c", "-m", "-e", "--eval", "-p", "--print") or _is_shell_text(words, word) for word in words)
-
-
-def _is_shell_text(words: list[str], word: str) -> bool:
-    return words[0].rpartition("/")[2] in _SHELLS and _is_command_option(word)
+def _script(words: list[str], text_options: Callable[[str], bool]) -> str:
+    """Return the script that an interpreter is given; empty if it is given a text, a module's name or nothing."""
+    at = 1
+    while at < len(words) and words[at][:1] in ("-", "+"):
+        if text_options(words[at]):
+            return ""
+        at += 2 if words[at] in _OPTIONS_WITH_VALUE else 1
+    return words[at] if at < len(words) else ""
 
 
 def _path_below(root: str, folder: str, word: str) -> str | None:

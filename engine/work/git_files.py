@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 
-from .tools.child_process import child_environment
+from ..tools.child_process import child_environment
 
 SECONDS = 10.0
 """Seconds that git may take. A fifo in the place of a `.gitignore` would keep it for ever."""
@@ -25,8 +25,8 @@ class GitFiles:
     """What git says about the files of one folder, which may lie below the root of its repository.
 
     folder: an absolute path without links. own_repository: use only a repository whose root the folder is, not one
-    around it. All paths that come back are relative to it and
-    separated by `/`; names that are not UTF-8 are decoded as by `os.fsdecode`.
+    around it. All paths that come back are relative to the folder and separated by `/`; names that are not UTF-8 are
+    decoded as by `os.fsdecode`.
     """
 
     def __init__(self, folder: str, *, own_repository: bool = False) -> None:

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .decision import WrongUse
+from ..decision import WrongUse
 from .file_states import UNREADABLE, FileStates
 from .folder_copy import DEPENDENCIES, FolderCopy, temporary_place
 from .path_patterns import PathPattern
@@ -79,6 +79,7 @@ class GuardedFiles:
                 raise WrongUse(f"guarded file {path!r} cannot be read: make it readable, or guard other files")
         self._contents = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._originals = {path: original for path in self._states if (original := self._remember(path)) is not None}
+        self._contents.flush()  # it is read by its descriptor
 
     def __enter__(self) -> GuardedFiles:
         return self
@@ -215,6 +216,8 @@ class GuardedFiles:
         with open(target, "xb") as file:
             while at < end:
                 chunk = os.pread(self._contents.fileno(), min(_CHUNK, end - at), at)
+                if not chunk:
+                    raise OSError(f"the original of {path!r} has been lost")
                 file.write(chunk)
                 at += len(chunk)
         os.chmod(target, original.mode)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from endstop import file_states, git_files
-from endstop.file_states import FileStates
-from endstop.work_fingerprint import CACHE_TAG, WorkFingerprint
+from endstop.work import file_states, git_files
+from endstop.work.file_states import FileStates
+from endstop.work.work_fingerprint import CACHE_TAG, WorkFingerprint
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -508,6 +508,6 @@ class TestNothingOfTheFolderIsRun:
 
 
 def test_the_module_loads_nothing_heavy() -> None:
-    code = "import sys, endstop.work_fingerprint; print({'asyncio', 'pydantic', 'aiohttp'} & set(sys.modules))"
+    code = "import sys, endstop.work.work_fingerprint; print({'asyncio', 'pydantic', 'aiohttp'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endstop.analysis.check_commands import read_script, run_script, runs_tests, stem
+from endstop.analysis.tested_commands import read_script, run_script, runs_tests, stem
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -15,12 +15,13 @@ from functools import partial
 import anyio
 from msgspec import structs
 
-from .decision.check_facts import CheckPlace
+from .check_answers import WorkAnswer
 from .decision.events import CheckEnded, CheckStarted
+from .decision.until_facts import CheckPlace
 from .effects import EffectKey, Effects
 from .event_log import Log
-from .run_progress import Progress
-from .work_check import WorkAnswer, WorkCheck
+from .tools.run_context import Progress
+from .until_work import WorkCheck
 
 FREE_SECONDS = 30.0
 """Seconds of checks that do not count against `Until.share`: quick checks are never held back."""
@@ -31,7 +32,8 @@ ENDING_SECONDS = 6.0
 class BackgroundCheck:
     """The check of one run.
 
-    check: asks. log, effects, flush: of the run. progress: returns the run as functions see it.
+    check: asks. log, effects, flush: of the run. progress: returns the run as functions see it. alone: whether only
+    the run's own calls change the work, so that what changes while a check runs is the check's own.
     """
 
     def __init__(
@@ -41,12 +43,19 @@ class BackgroundCheck:
         effects: Effects,
         flush: Callable[[], Awaitable[None]],
         progress: Callable[[], Progress],
+        *,
+        alone: bool = True,
     ) -> None:
         self._check = check
         self._log = log
         self._effects = effects
         self._flush = flush
         self._progress = progress
+        self._alone = alone
+        self._waiting = False
+        """Whether the loop waits for the running check, so that nothing else changes the work."""
+        self._was_met = False
+        """Whether the work was right in a state that has changed since."""
         self._task: asyncio.Task[WorkAnswer] | None = None
         self._writes = 0
         """Number of calls so far that may have changed the work."""
@@ -73,13 +82,18 @@ class BackgroundCheck:
 
     async def start(self) -> None:
         """Check the work before the first request. Raises WrongUse if a command cannot be executed."""
-        if self._log.facts.check_said is None:
+        if self._log.facts.check_said is None and self._check.until.in_background:
             await self.settle("start")
+
+    async def begin(self, place: CheckPlace) -> None:
+        """Begin to check the work as it is, if it is not checked yet, without waiting for the answer."""
+        await self._begin(place, due=True)
 
     async def before_step(self) -> bool:
         """Look at a check that has ended, begin one if the work has changed; return whether the run is to end."""
         if not await self._look("step"):
-            await self._begin("step", due=self._written)
+            await self._begin("step", due=self._written and self._check.until.in_background)
+            await self._look("step", wait=self._was_met)
         return self._decides
 
     async def after_response(self) -> bool:
@@ -91,15 +105,19 @@ class BackgroundCheck:
         """Wait for a running check before a call that may change the work; return whether the run is to end."""
         if not self._check.until.copy:
             await self._look("write", wait=True)
+        self.note_write()
+        return self._decides
+
+    def note_write(self) -> None:
+        """Note that the work may have changed."""
         self._writes += 1
         self._written = True
-        return self._decides
 
     async def settle(self, place: CheckPlace) -> bool:
         """Check the work as it is now, if it is not checked yet; return whether the run is to end."""
         while not self._decides:
             started = await self._begin(place, due=True)
-            if not await self._look(place, wait=True) and not started:
+            if not await self._look(place, wait=True) and not (started or self._was_met):
                 break
         return self._decides
 
@@ -113,13 +131,12 @@ class BackgroundCheck:
             self._cut = None
 
     async def close(self) -> None:
-        """End a running check with all its processes, and remove copies of files."""
+        """End a running check with all its processes."""
         if self._task is not None:
             self._task.cancel()
             with anyio.move_on_after(ENDING_SECONDS, shield=True):
                 await asyncio.wait([self._task])
             self._task = None
-        self._check.close()
 
     # ---- beginning a check, and its answer
 
@@ -148,7 +165,8 @@ class BackgroundCheck:
     async def _run(self, place: CheckPlace) -> WorkAnswer:
         answer = await self._check.ask(self._progress)
         self._seconds += answer.duration_ms / 1000
-        if self._check.sees_files and not self._written and not self._check.until.copy:
+        alone = self._waiting or (self._alone and not self._check.until.copy)
+        if self._check.sees_files and alone and not self._written:
             self._checked = await self._state_of_work()  # what a check writes itself is no change
         if answer.said == "met" and place == "start" and not self._check.until.from_failing:
             return WorkAnswer(said="unknown", detail="it is met already, and the work has to change first")
@@ -162,11 +180,16 @@ class BackgroundCheck:
         return ended is not None
 
     async def _answer(self, place: CheckPlace, wait: bool) -> CheckEnded | None:
+        """Return the answer of the check; None if there is none yet, or if it would end the run but is out of date."""
         task = self._task
         if task is None or not (wait or task.done()):
             return None
+        self._waiting = wait
         await asyncio.wait([task])
-        self._task = None
+        self._task, self._waiting = None, False
+        self._was_met = task.result().is_final and self._written and await self._state_of_work() != self._checked
+        if self._was_met:
+            return None
         return CheckEnded(step=self._log.facts.steps, place=place, **structs.asdict(task.result()))
 
     def _has_had_its_share(self) -> bool:
@@ -174,7 +197,7 @@ class BackgroundCheck:
 
     def _cut_if_final(self, task: asyncio.Task[WorkAnswer]) -> None:
         answered = not task.cancelled() and task.exception() is None
-        if self._cut is not None and answered and task.result().is_final:
+        if self._cut is not None and answered and task.result().is_final and not self._written:
             self._cut()
 
     async def _state_of_work(self) -> str:

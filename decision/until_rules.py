@@ -22,7 +22,9 @@ def _until(facts: Facts, policy: Policy) -> Decision | None:
         return Stop(rule="until", reason="blocked", detail=f"the check says that it cannot be done: {check.detail}")
     if check.said != "met":
         return None
-    if check.guard_changed:
+    if check.judged_by:
+        detail = f"{check.judged_by} judges that the work is done: {check.name}"
+    elif check.guard_changed:
         detail = (
             f"`{check.name}` passes, but only with changed files that it stands on: {', '.join(check.guard_changed)}"
         )

@@ -1,4 +1,4 @@
-"""Patterns of paths as in a `.gitignore`, relative to one folder: `tests/**`, `conftest.py`, `*.ini`, `ci/`.
+"""Patterns of paths as in a `.gitignore`, relative to one folder: `tests/**`, `*.ini`, `ci/`.
 
 - A pattern without a slash, but for one at its end, fits at any depth; another one begins at the folder. `./name` fits
   only there.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .decision import WrongUse
+from ..decision import WrongUse
 
 _TOKEN = re.compile(
     r"(?P<stars>\*+)|(?P<any>\?)|(?P<class>\[(?P<negation>[!^]?+)(?P<inner>(?:\\.|[^\\])(?:\\.|[^\]\\])*)\])|(?P<open>\[)|\\?.",
@@ -100,7 +100,10 @@ def _name_expression(name: str) -> str:
 
 
 def _class_expression(inner: str, *, negated: bool) -> str:
-    """Return the regular expression of `[...]`. inner: what stands in it. A range that runs backwards has only its first."""
+    """Return the regular expression of `[...]`, of which `inner` stands between the brackets.
+
+    A range that runs backwards stands for its first character.
+    """
     ranges = ""
     for item in _RANGE.finditer(inner):
         first = item["first"][-1]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from endstop.analysis.check_totals import CheckAggregator, SessionChecks, session_checks
 from endstop.analysis.policy_simulation import backtest
+from endstop.analysis.until_totals import CheckAggregator, SessionChecks, session_checks
 from endstop.decision import AssistantMessage, Event
 from endstop.decision import events as ev
 from msgspec.structs import replace

@@ -1,0 +1,169 @@
+"""`endstop proxy --until`: an agent in any language ends once its work is right, and not before, on each wire."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endstop import Until, read_record
+from endstop.decision import POLICIES, Outcome
+from endstop.decision import events as ev
+from endstop.replay import replay
+from endstop.until import policy_for_until
+from msgspec.structs import replace
+
+pytest.importorskip("anthropic", reason="Anthropic's client is not installed: `pip install .[test]` brings it")
+
+from .agents import proxied
+from .vendors import TEXT, WIRES, Vendors, Wire, run_agent
+
+GOAL = 3
+CHECK = f"""n=$(wc -l < work.txt); echo "$n passed, $(({GOAL} - n)) failed"; test "$n" -ge {GOAL}"""
+POLICY = replace(policy_for_until(POLICIES["agent"]), question="as_text")
+ON_WIRES = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: type(wire).__name__)
+STREAMS = pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+
+
+class Hasty(Vendors):
+    """Calls `work` once, says that it is done, and calls `work` again each time that it is told that it is not."""
+
+    async def handle(self, request: Any) -> Any:
+        body = await request.json()
+        wire = next(one for one in WIRES if request.path.endswith(one.path))
+        last = json.dumps((body.get("messages") or body["input"])[-1])
+        self.kind = "worker" if wire.results(body) == 0 or "Not accepted" in last else "babbler"
+        self.said = "babbler" if self.kind == "babbler" else ""
+        return await super().handle(request)
+
+    async def _stream(self, wire: Wire, whole: dict[str, Any], reply: Any) -> None:
+        self.kind = "ordinary"  # a babbler's text that ends
+        await super()._stream(wire, whole, reply)
+
+
+class Endless(Vendors):
+    """Calls `work` for ever."""
+
+    def __init__(self) -> None:
+        super().__init__("worker")
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that the agents' tool adds lines to."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    file = folder / "work.txt"
+    file.write_text("")
+    for wire in WIRES:
+        monkeypatch.setattr(type(wire), "result", _working(type(wire).result, file))
+    return file
+
+
+def _working(result: Any, file: Path) -> Any:
+    def works(self: Any, calls: Any) -> Any:
+        with file.open("a") as opened:
+            opened.write("line\n" * len(calls))
+        return result(self, calls)
+
+    return works
+
+
+def until(work: Path, command: str = CHECK) -> Until:
+    return Until(command, folder=work.parent, score=r"(\d+) passed, (-?\d+) failed", from_failing=False)
+
+
+def recorded(folder: Path) -> tuple[list[Any], Outcome]:
+    (record,) = folder.glob("*.jsonl")
+    (run,) = read_record(record).runs
+    assert run.finished is not None
+    return list(run.events), run.finished.outcome
+
+
+@STREAMS
+@ON_WIRES
+async def test_a_final_text_goes_on_in_the_same_response_until_the_work_is_right(
+    wire: Wire, streams: bool, work: Path, tmp_path: Path
+) -> None:
+    vendors, records = Hasty("ordinary"), tmp_path / "records"
+    records.mkdir()
+    async with proxied(vendors, records, policy=POLICY, until=until(work), workspace=str(work.parent)) as (url, _, _p):
+        run = await run_agent(wire, url, streams=streams, blocks=False)
+    assert len(work.read_text().splitlines()) == GOAL
+    assert TEXT in run.text
+    assert run.requests == GOAL + 1  # the agent itself saw no end before
+    assert len(vendors.requests) == 2 * GOAL  # its model was told twice
+    told = [body for body in vendors.requests if "Not accepted" in json.dumps(body)]
+    assert "1 passed, 2 failed" in json.dumps(told[0])
+    events, outcome = recorded(records)
+    assert (outcome.status, outcome.stop_reason, outcome.work) == ("completed", "until_met", "checked")
+    rejected = [event for event in events if isinstance(event, ev.CompletionRejected)]
+    assert [event.by for event in rejected] == ["until", "until"]
+    (record,) = records.glob("*.jsonl")
+    assert (await replay(record)).same
+
+
+@STREAMS
+@ON_WIRES
+async def test_an_agent_that_goes_on_for_ever_gets_a_completed_end_once_its_work_is_right(
+    wire: Wire, streams: bool, work: Path, tmp_path: Path
+) -> None:
+    async def check(run: Any) -> bool:
+        return len(work.read_text().splitlines()) >= GOAL
+
+    vendors, records = Endless(), tmp_path / "records"
+    records.mkdir()
+    quick = Until(check, folder=work.parent, from_failing=False)
+    async with proxied(vendors, records, policy=POLICY, until=quick, workspace=str(work.parent)) as (url, _, _p):
+        run = await run_agent(wire, url, streams=streams, blocks=False)
+    assert "The task is complete" in run.text
+    events, outcome = recorded(records)
+    assert (outcome.status, outcome.stop_reason, outcome.work) == ("completed", "until_met", "checked")
+    assert run.requests < 12
+    assert sum(isinstance(event, ev.CheckStarted) for event in events) <= run.requests + 1
+
+
+@ON_WIRES
+async def test_final_texts_without_progress_end_the_agent_with_its_own_text(
+    wire: Wire, work: Path, tmp_path: Path
+) -> None:
+    vendors, records = Vendors("ordinary"), tmp_path / "records"
+    records.mkdir()
+    command = "echo 'FAILED: always'; exit 1"
+    async with proxied(vendors, records, policy=POLICY, until=until(work, command), workspace=str(work.parent)) as (
+        url,
+        _,
+        _p,
+    ):
+        run = await run_agent(wire, url, streams=True, blocks=False)
+    assert run.text.endswith(TEXT)
+    _, outcome = recorded(records)
+    assert (outcome.status, outcome.stop_reason, outcome.work) == ("exhausted", "completion_rejected", "wrong")
+
+
+@ON_WIRES
+async def test_a_check_that_cannot_tell_lets_the_agent_end(wire: Wire, work: Path, tmp_path: Path) -> None:
+    vendors, records = Vendors("ordinary"), tmp_path / "records"
+    records.mkdir()
+    async with proxied(vendors, records, policy=POLICY, until=until(work, "exit 125"), workspace=str(work.parent)) as (
+        url,
+        _,
+        _p,
+    ):
+        run = await run_agent(wire, url, streams=True, blocks=False)
+    assert run.text == TEXT
+    assert len(vendors.requests) == run.requests
+
+
+async def test_a_conversation_without_tools_is_not_checked(work: Path, tmp_path: Path) -> None:
+    vendors, records = Vendors("ordinary"), tmp_path / "records"
+    records.mkdir()
+    marker = work.parent / "checked"
+    async with proxied(
+        vendors, records, policy=POLICY, until=until(work, f"touch {marker}; exit 1"), workspace=str(work.parent)
+    ) as (url, client, _p):
+        asked = {"model": "m", "messages": [{"role": "user", "content": "a title?"}]}
+        async with client.post(f"{url}/v1/chat/completions", json=asked) as reply:
+            assert reply.status == 200
+    assert not marker.exists()
