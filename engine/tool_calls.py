@@ -381,23 +381,24 @@ class ToolCalls:
     async def _report_block(self, call: ToolCall) -> bool:
         """Accept the model's report that it cannot do the task, or hand it back once. Return whether it is accepted.
 
-        It is handed back if it is the first one and says nothing of what was tried, or the work has changed since the
-        latest check.
+        It is handed back if it is the first one and says nothing of what was tried, the work is as it was at the start,
+        or the model has not read what the check says of it now.
         """
         reason, tried = _block_of(call)
-        before = self._log.facts.check or CheckFacts()
         check = self._context.check
         if check is not None and await check.settle("claim"):
             self._results.answer(call, SKIPPED, "skipped")
             return True
-        now = self._log.facts.check or before
-        accepted = before.reports > 0 or (bool(tried) and now.answers == before.answers)
+        now = self._log.facts.check or CheckFacts()
+        changed = now.answers > 1
+        accepted = now.reports > 0 or (bool(tried) and changed and now.answers == now.answers_told)
         self._log.append(BlockReported(call_id=call.id, reason=reason, tried=tried, accepted=accepted))
         if accepted:
             self._results.answer(call, NOTED, "ok")
         else:
+            first = "Go on if there is anything left to try" if changed else "You have not changed anything yet: try it"
             missing = "" if tried else "\nSay what you have tried, and what came of it."
-            say = f"Go on if there is anything left to try; otherwise report it again.\n{now.detail}{missing}"
+            say = f"{first}; if it cannot be done, report it again.\n{now.detail}{missing}"
             self._results.answer(call, say, "rejected")
         return accepted
 

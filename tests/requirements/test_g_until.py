@@ -549,6 +549,30 @@ async def test_G15_a_report_with_nothing_left_to_check_and_what_was_tried_ends_t
     assert outcome.stop_reason == "blocked"
 
 
+async def test_G15_a_report_of_a_model_that_has_not_read_what_the_check_says_is_handed_back(
+    work: Work, tmp_path: Path
+) -> None:
+    record = tmp_path / "run.jsonl"
+    blocked = call("report_blocked", reason="There is a bug.", tried=["I looked for it."])
+    provider = Scripted(call("look", n=1), blocked, *map(edit, range(GOAL)), "more")
+    events, outcome = await events_of(Engine(provider, tools=work.tools, until=work.until()), record)
+    handed_back = next(event for event in events if isinstance(event, ev.ToolCallResult) and event.status == "rejected")
+    assert "0 passed, 5 failed" in handed_back.content
+    assert (outcome.stop_reason, outcome.work) == ("until_met", "checked")
+    assert await replays_the_same(record)
+
+
+async def test_G15_a_report_of_a_model_that_has_changed_nothing_is_handed_back(work: Work, tmp_path: Path) -> None:
+    record = tmp_path / "run.jsonl"
+    blocked = call("report_blocked", reason="The tests fail.", tried=["I ran the tests."])
+    provider = Scripted("Done.", blocked, *map(edit, range(GOAL)), "more")
+    events, outcome = await events_of(Engine(provider, tools=work.tools, until=work.until()), record)
+    handed_back = next(event for event in events if isinstance(event, ev.ToolCallResult) and event.status == "rejected")
+    assert handed_back.content.startswith("You have not changed anything yet")
+    assert (outcome.stop_reason, outcome.work) == ("until_met", "checked")
+    assert await replays_the_same(record)
+
+
 async def test_G15_a_run_with_a_check_offers_the_report_and_keeps_the_tools_of_its_author(work: Work) -> None:
     engine = Engine(endless(), tools=work.tools, presets=[finish_task, ask_user], until=work.until())
     assert set(engine.config.toolbox) == {"add_line", "look", "finish_task", "ask_user", "report_blocked"}
