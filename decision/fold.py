@@ -191,6 +191,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
     truncated = event.truncated is not None or finish in ("length", "context_full")
     unfinished = finish == "retry" or (finish == "other" and event.raw_finish != "")
     unseen = is_blank(message.text)
+    unsaid = unseen or event.cut_for == CUT_FOR_CHECK  # what the work made superfluous is no answer
     empty = not message.calls and unseen
     filtered = finish == "content_filter"
     saved = saved_by_cut(event, facts.prices.get(event.model))
@@ -200,8 +201,8 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         finish=finish,
         raw_finish=event.raw_finish,
         text=message.text,
-        latest_text=facts.latest_text if unseen else message.text,
-        latest_text_partial=facts.latest_text_partial if unseen else truncated or event.cut_for != "",
+        latest_text=facts.latest_text if unsaid else message.text,
+        latest_text_partial=facts.latest_text_partial if unsaid else truncated or event.cut_for != "",
         completion_text=_completion_text(message, facts.completion_tools) or facts.completion_text,
         reasoned=bool(message.reasoning),
         resumable=message.has_vendor_items,
@@ -367,6 +368,8 @@ def _check_started(facts: Facts, event: ev.CheckStarted) -> Facts:
 def _check_ended(facts: Facts, event: ev.CheckEnded) -> Facts:
     before = facts.check or CheckFacts()
     check = before.with_answer(event.said, event.detail, event.score, event.of, event.failure)
+    if event.guard_changed and event.score is None:
+        check = replace(check, score=None, of=None)  # how much is there of what was changed is unknown
     check = replace(check, guard_changed=event.guard_changed, judged_by=event.judged_by)
     usage = facts.usage if event.usage is None else facts.usage + event.usage
     rejections = facts.rejections_in_vain if check.in_vain > before.in_vain else 0

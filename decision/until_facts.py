@@ -85,8 +85,8 @@ class CheckFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if said == "unknown":
             return self
         better = self._is_better(said, score, failure)
-        if said == "met" and of is None:
-            score, of = self.of, self.of
+        if said == "met":
+            score, of = (self.of, self.of) if score is None else (score, score if of is None else of)
         known = failure in self.failures or score is not None or said != "not_met"
         return replace(
             self,

@@ -140,6 +140,10 @@ class CommandCheck:
         score, of = _read_score(self._score, output)
         return NotMet(self.describe(code, output), score, of, failing_lines(output))
 
+    def read_score(self, output: str) -> tuple[float | None, float | None]:
+        """Return the score in an output, and the most that it can be; None for what is not known."""
+        return _read_score(self._score, output)
+
     def describe(self, code: int, output: str) -> str:
         """Return why the command failed: its exit code, its first failing lines, and the end of its output."""
         said = output.strip()

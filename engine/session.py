@@ -520,7 +520,7 @@ class Session(Generic[DepsT, OutputT]):
         if self._work_check is None or not isinstance(opening, AnswersGiven):
             folder = until.work_folder(tuple(self._config.toolbox.values())) if runtime.replay is None else None
             self._work_check = WorkCheck(until, folder, runtime.clock, self.id)
-        return BackgroundCheck(self._work_check, log, effects, flush, look)
+        return BackgroundCheck(self._work_check, log, effects, flush, look, replays=runtime.replay is not None)
 
     def _effects(self, log: Log, policy: Policy) -> tuple[Effects, HardLimits]:
         """Return the effects of a new run, and the object that enforces its limits."""

@@ -33,7 +33,8 @@ class BackgroundCheck:
     """The check of one run.
 
     check: asks. log, effects, flush: of the run. progress: returns the run as functions see it. alone: whether only
-    the run's own calls change the work, so that what changes while a check runs is the check's own.
+    the run's own calls change the work, so that what changes while a check runs is the check's own. replays: whether
+    the run is a replay.
     """
 
     def __init__(
@@ -45,13 +46,14 @@ class BackgroundCheck:
         progress: Callable[[], Progress],
         *,
         alone: bool = True,
+        replays: bool = False,
     ) -> None:
         self._check = check
         self._log = log
         self._effects = effects
         self._flush = flush
         self._progress = progress
-        self._alone = alone
+        self._alone, self._replays = alone, replays
         self._waiting = False
         """Whether the loop waits for the running check, so that nothing else changes the work."""
         self._was_met = False
@@ -140,7 +142,14 @@ class BackgroundCheck:
 
     # ---- beginning a check, and its answer
 
+    @property
+    def _is_recorded(self) -> bool:
+        """Whether what happens at a place may be in a record, whatever this process does."""
+        return self._replays or self._log.has_past
+
     async def _begin(self, place: CheckPlace, *, due: bool) -> bool:
+        if not (due or self._is_recorded):
+            return False
         key = EffectKey(self._log.facts.steps, "check_start", place)
         started = await self._effects.once(key, partial(self._start, place, due))
         if started is not None:
@@ -173,6 +182,8 @@ class BackgroundCheck:
         return answer
 
     async def _look(self, place: CheckPlace, *, wait: bool = False) -> bool:
+        if self._task is None and not self._is_recorded:
+            return False
         key = EffectKey(self._log.facts.steps, "check", place)
         ended = await self._effects.once(key, partial(self._answer, place, wait))
         if ended is not None:

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from .check_answers import NOT_EXECUTED, CheckAnswer, CommandCheck, WorkAnswer, answer_of
+from .check_answers import NOT_EXECUTED, CommandCheck, WorkAnswer, answer_of
 from .decision import WrongUse
 from .providers._logging import log_warning
 from .providers.clock import Clock
@@ -115,11 +115,11 @@ class WorkCheck:
 
     async def _ask_all(self, folder: str | None, progress: Callable[[], Progress], first: bool) -> WorkAnswer:
         """Ask the checks in order, up to the first that is not met."""
-        judged_by, usage = "", None
+        score, of, judged_by, usage = None, None, "", None
         for check in self.until.checks:
             try:
                 if isinstance(check, CommandCheck):
-                    answer = answer_of(await _execute(check, folder, first), name_of(check))
+                    answer = await _execute(check, folder, first)
                 else:
                     work = call_user_function(check, progress())
                     said = await run_in_own_task(work, name_of(check), session_id=self._session_id, role="check")
@@ -129,16 +129,18 @@ class WorkCheck:
             except Exception as error:
                 answer = WorkAnswer(said="unknown", detail=describe_error(error))
             judged_by, usage = answer.judged_by or judged_by, answer.usage or usage
+            score, of = (answer.score, answer.of) if score is None else (score, of)
             if answer.said != "met":
                 return answer
-        return WorkAnswer(said="met", judged_by=judged_by, usage=usage)
+        return WorkAnswer(said="met", score=score, of=of, judged_by=judged_by, usage=usage)
 
 
-async def _execute(check: CommandCheck, folder: str | None, first: bool) -> CheckAnswer:
+async def _execute(check: CommandCheck, folder: str | None, first: bool) -> WorkAnswer:
     code, output = await check.execute(folder)
     if first and code in NOT_EXECUTED:
         raise WrongUse(f"until: {check.describe(code, output)}\nGive a command that can be executed there")
-    return check.read(code, output)
+    score, of = check.read_score(output)
+    return replace(answer_of(check.read(code, output), check.command), score=score, of=of)
 
 
 def _remember(until: Until, folder: str) -> GuardedFiles:

@@ -32,6 +32,7 @@ from ..tools import workspace_tools
 from ..tools.control import CONTROL_TOOLS
 from ..tools.output import NAME as OUTPUT_TOOL
 from ..tools.tool import Tool
+from ..until import CHECK_SECONDS, SHARE
 from ..user_message import Prompt
 from .factory import (
     build_evaluator,
@@ -346,6 +347,8 @@ def options_to_repeat(args: argparse.Namespace) -> str:
         "guard",
         "until_score",
         "until_in",
+        "until_timeout",
+        "until_share",
         "env",
         "evaluate",
         "evaluate_plain",
@@ -353,10 +356,11 @@ def options_to_repeat(args: argparse.Namespace) -> str:
     ):
         value = getattr(args, name)
         for one in value if isinstance(value, list) else [value]:
-            if one not in (None, ""):
-                written += [f"--{name.replace('_', '-')}", mask_url(one) if name == "api_base" else one]
+            if one not in (None, "", CHECK_SECONDS, SHARE):
+                written += [f"--{name.replace('_', '-')}", mask_url(one) if name == "api_base" else f"{one}"]
     written += ["--allow-run"] if args.allow_run else []
     written += ["--until-copy"] if args.until_copy else []
+    written += [] if args.until_from_failing else ["--no-until-from-failing"]
     written += ["--redact"] if args.redact else []
     written += ["--redact-phones"] if args.redact_phones else []
     written += [part for word in args.redact_words for part in ("--redact-word", word)]

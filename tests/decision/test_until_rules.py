@@ -141,3 +141,12 @@ def test_what_the_model_was_told_is_known_after_a_rejection_by_the_check_and_aft
     other = fold(facts, ev.CompletionRejected(call_id="c", name="finish_task", reason="no tests", by="gate")).check
     assert other is not None
     assert other.answers_told == 0
+
+
+def test_of_a_check_that_passes_only_with_changed_files_no_score_is_guessed() -> None:
+    facts = fold(
+        facts_after(("not_met", 2, 0), of=5),
+        ev.CheckEnded(step=3, place="step", said="met", guard_changed=("tests/test_a.py",)),
+    )
+    assert facts.check is not None
+    assert facts.check.shown_score == ""

@@ -189,6 +189,7 @@ async def test_G2_a_check_that_is_met_cuts_the_response_that_streams_and_runs_no
     events, outcome = await events_of(Engine(provider, tools=[work.tools[0], look], until=check), record)
     assert (outcome.stop_reason, outcome.work, outcome.steps) == ("until_met", "checked", 2)
     assert provider.read == 20
+    assert outcome.answer == ""  # half a sentence is no answer
     response = next(event for event in reversed(events) if isinstance(event, ev.ResponseFinished))
     assert response.cut_for == "check"
     assert [event.status for event in events if isinstance(event, ev.ToolCallResult)] == ["ok", "cancelled"]
