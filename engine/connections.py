@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from .decision import AnyChunk
@@ -91,13 +92,18 @@ async def read_stream(
     take: Callable[[AnyChunk], bool],
     start_task: StartTask,
     read_rest: ReadRest | None = None,
+    stoppable: Callable[[Callable[[], None]], None] | None = None,
 ) -> None:
     """Pass each chunk to `take` until the stream ends, or until `take` returns True to cut it.
+
+    stoppable: gets a function that cuts the stream from elsewhere, also while it is silent.
 
     Raises what the provider raises before that; errors while closing are only logged.
     """
     result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     reading = start_task(_read(provider, request, take, read_rest, result), f"stream of {provider.model}")
+    if stoppable is not None:
+        stoppable(partial(_stop, reading, result))
     try:
         await result
     except asyncio.CancelledError:
@@ -132,6 +138,11 @@ async def _read(
         if result.done() and not result.cancelled():
             log_warning("a stream could not be closed", model=provider.model, error=describe_error(error))
         _finish(result, error)
+
+
+def _stop(reading: asyncio.Task[None], result: asyncio.Future[None]) -> None:
+    _finish(result, None)
+    reading.cancel()
 
 
 def _finish(result: asyncio.Future[None], error: BaseException | None) -> None:

@@ -9,13 +9,11 @@ the same facts, records the decision and acts on it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
-
-from anyio import CancelScope
 
 from .cancel_scope import Cause, RoundScope
 from .connections import read_stream
@@ -53,7 +51,6 @@ from .decision.transcript import UNANSWERED
 from .decision.until_facts import CUT_FOR_CHECK
 from .durability import ProviderAway, RunLost
 from .effects import EffectKey, Response
-from .hard_limits import NoDeadline
 from .hook_runner import check_final_text, parse_judge, progress, run_hook, run_text_rule, update_system_prompt
 from .hooks import ModelJudge
 from .model_request import make_request
@@ -457,12 +454,12 @@ async def _stream(
     )
     failed: ProviderError | None = None
     try:
-        with limits.deadline() if check is None else _cut_when_met(context, check, attempts) as deadline:
-            failed = await _read_response(context, scope, attempts, request)
+        with limits.deadline() as deadline:
+            failed = await _read_response(context, scope, attempts, request, check)
             while attempts.repeated is not None and failed is None and not attempts.cut_for:
                 if attempts.retry_degenerate():
                     request = replace(request, attempt=attempts.attempt)
-                    failed = await _read_response(context, scope, attempts, request)
+                    failed = await _read_response(context, scope, attempts, request, check)
                 elif not attempts.cut_for:
                     failed = attempts.degenerate_error()
     except asyncio.CancelledError:
@@ -488,32 +485,37 @@ async def _stream(
     return attempts.build() if attempts.live_attempt else None
 
 
-@contextmanager
-def _cut_when_met(context: Context, check: BackgroundCheck, attempts: ResponseBuilder) -> Iterator[CancelScope]:
-    """Cancel the block at the run's deadline, or cut the response once the user's check of the work is met."""
-    deadline = context.limits.deadline()
-    scope = CancelScope() if isinstance(deadline, NoDeadline) else deadline
+async def _read_response(
+    context: Context, scope: RoundScope, attempts: ResponseBuilder, request: Request, check: BackgroundCheck | None
+) -> ProviderError | None:
+    """Read a response until it ends or is to be cut. Return the provider's error; None if it did not fail.
+
+    check: cuts it once it is met.
+    """
+    await context.flush()
+    await scope.settled()
+    drain, stoppable = partial(_drain, context, attempts), None
+    if check is not None:
+        stoppable = partial(_let_check_cut, check, attempts)
+    try:
+        await read_stream(context.provider, request, attempts.feed, scope.start, drain, stoppable)
+    except ProviderError as error:
+        return error
+    finally:
+        if check is not None:
+            check.cut_with(None)
+    return None
+
+
+def _let_check_cut(check: BackgroundCheck, attempts: ResponseBuilder, stop: Callable[[], None]) -> None:
+    """Let the check cut the response as soon as it ends the run. stop: stops reading it."""
 
     def cut() -> None:
         if not attempts.finished:
             attempts.cut_off(CUT_FOR_CHECK)
-            scope.cancel()
+            stop()
 
-    with check.cutting(cut), scope:
-        yield scope
-
-
-async def _read_response(
-    context: Context, scope: RoundScope, attempts: ResponseBuilder, request: Request
-) -> ProviderError | None:
-    """Read a response until it ends or is to be cut. Return the provider's error; None if it did not fail."""
-    await context.flush()
-    await scope.settled()
-    try:
-        await read_stream(context.provider, request, attempts.feed, scope.start, partial(_drain, context, attempts))
-    except ProviderError as error:
-        return error
-    return None
+    check.cut_with(cut)
 
 
 async def _drain(

@@ -8,8 +8,7 @@ events. While a response streams, a check that is met cuts it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import anyio
@@ -123,14 +122,11 @@ class BackgroundCheck:
                 break
         return self._decides
 
-    @contextmanager
-    def cutting(self, cut: Callable[[], None]) -> Iterator[None]:
-        """Call `cut` as soon as the check is met inside the block."""
+    def cut_with(self, cut: Callable[[], None] | None) -> None:
+        """Call `cut` as soon as the check ends the run, which may be now; None: there is no response to cut."""
         self._cut = cut
-        try:
-            yield
-        finally:
-            self._cut = None
+        if cut is not None and self._task is not None and self._task.done():
+            self._cut_if_final(self._task)
 
     async def close(self) -> None:
         """End a running check with all its processes."""
