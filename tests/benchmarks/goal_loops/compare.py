@@ -80,8 +80,8 @@ CONTENDERS = (
         "`RubricMiddleware`",
         ("deepagents==0.7.32", "langchain-openai==1.7.4", "langgraph-checkpoint-sqlite==3.1.2"),
     ),
-    Contender("inspect_attempts", "`attempts`", INSPECT),
-    Contender("inspect_on_continue", "`on_continue`", INSPECT),
+    Contender("inspect_attempts", "`attempts`", INSPECT, resumes=False),
+    Contender("inspect_on_continue", "`on_continue`", INSPECT, resumes=False),
     Contender("pydantic_ai_validator", "output validator", ("pydantic-ai-slim[openai]==2.68.0",), resumes=False),
     Contender("openai_agents_guardrail", "output guardrail", ("openai-agents==0.24.0",), resumes=False),
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
-from inspect_ai import Task, eval_async, eval_retry_async
+from inspect_ai import Task, eval
 from inspect_ai.agent import AgentAttempts, react
 from inspect_ai.dataset import Sample
 from inspect_ai.model import get_model
@@ -59,7 +58,7 @@ def tools_of(trial: Trial) -> list[Tool]:
     return [add_line(), look(), weaken_check()]
 
 
-async def attempts(trial: Trial, *, each_step: bool = False) -> str:
+def attempts(trial: Trial, *, each_step: bool = False) -> str:
     """Evaluate one sample. each_step: let `on_continue` run the check after each step, too."""
 
     @scorer(metrics=[accuracy()])
@@ -88,13 +87,9 @@ async def attempts(trial: Trial, *, each_step: bool = False) -> str:
     )
     model = get_model("openai-api/local/m", base_url=trial.url, api_key="x", stream=True)
     task = Task(dataset=[Sample(input=PROMPT)], solver=agent, scorer=check_passes())
-    options: Any = {"model": model, "log_dir": trial.sessions, "display": "none"}
-    if trial.resumed:
-        (log,) = await eval_retry_async(str(next(Path(trial.sessions).glob("*.eval"))), **options)
-    else:
-        (log,) = await eval_async(task, **options, score_display=False)
+    (log,) = eval(task, model=model, log_dir=trial.sessions)
     if log.error or not log.samples:
-        return "error"
+        return f"error, {log.error.message if log.error else None}"
     sample = log.samples[0]
     if sample.error:
         return f"error of the sample, {sample.error.message.partition('(')[0]}"
@@ -103,6 +98,6 @@ async def attempts(trial: Trial, *, each_step: bool = False) -> str:
 
 
 if __name__ == "__main__":
-    os.environ["INSPECT_LOG_LEVEL"] = "error"
+    os.environ |= {"INSPECT_LOG_LEVEL": "error", "INSPECT_DISPLAY": "none"}
     sys.setrecursionlimit(5000)
     play(attempts)

@@ -6,9 +6,9 @@ from inspect_attempts import attempts
 from trial import Trial, play
 
 
-async def on_continue(trial: Trial) -> str:
+def on_continue(trial: Trial) -> str:
     """Evaluate one sample."""
-    return await attempts(trial, each_step=True)
+    return attempts(trial, each_step=True)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ n=$(wc -l < work.txt); echo "$n passed, $(({goal} - n)) failed"
 test "$n" -ge {goal}; code=$?
 echo "end $code" >> {log}; exit $code
 """
-HANGS = """if [ -s work.txt ]; then echo $$ >> {pids}; sleep 600 & echo $! >> {pids}; sleep 600; fi"""
-HANGS_ONCE = """if [ -s work.txt ] && mkdir {once} 2> /dev/null; then echo $$ >> {pids}; sleep 600; fi"""
+HANGS = """if [ -s work.txt ]; then echo $$ >> {pids}; sleep 600 & echo $! >> {pids}; wait; fi"""
+HANGS_ONCE = """if [ -s work.txt ] && mkdir {once} 2> /dev/null; then echo $$ >> {pids}; sleep 600 & echo $! >> {pids}; wait; fi"""
 SAYS_IMPOSSIBLE = f"""if [ -s work.txt ]; then echo "the disk is full"; exit {IMPOSSIBLE}; fi"""
 
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -77,11 +77,12 @@ class Trial(NamedTuple):
         return f"change {n} is made"
 
 
-def play(goal: Callable[[Trial], Awaitable[str]]) -> None:
+def play(goal: Callable[[Trial], Coroutine[Any, Any, str] | str]) -> None:
     """Run an agent on the scene of the command line, and print how it ended: what `goal` returns, or its exception."""
     trial = Trial(**json.loads(sys.argv[1]))
     try:
-        ended = asyncio.run(goal(trial))
+        told = goal(trial)
+        ended = told if isinstance(told, str) else asyncio.run(told)
     except Exception as error:
         ended = type(error).__name__
         print(repr(error), file=sys.stderr)
