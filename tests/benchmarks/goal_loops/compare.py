@@ -238,8 +238,8 @@ def main() -> None:
     for contender in contenders:
         make_environment(contender)
     where = (
-        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC at commit {commit(ROOT)} by `make bench-goals`. {processor()}, "
-        f"{os.cpu_count()} cores; {platform.system()}, Python {platform.python_version()}."
+        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC at commit {commit(ROOT)} by `make bench-goals`. "
+        f"{processor()}, {os.cpu_count()} cores; {platform.system()}, Python {platform.python_version()}."
     )
     measured = table(contenders, [one for one in SCENES if one.name in given.scenes.split(",")])
     write_page(given.page, f"{where}\n\n{measured}", "goals")
