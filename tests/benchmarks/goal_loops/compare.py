@@ -100,6 +100,7 @@ class Result:
     """Whether the work is right at the end."""
     chunks: int
     seconds: float
+    """From the first request to the end of the process; unknown (NaN) without a request."""
     left: int
     """Processes of the check that were left, as soon as the process of the agent had ended."""
 
@@ -126,7 +127,7 @@ def measure(contender: Contender, scene: Scene) -> Result:
         place = Place(Path(folder).resolve())
         place.lay_out(scene)
         asked = {"url": model.url, "folder": str(place.work), "command": scene.command, "timeout": scene.timeout}
-        began, left = time.monotonic(), 0
+        left = 0
         if scene.killed:
             _start_and_kill(contender, asked | {"sessions": str(place.sessions), "resumed": False}, place)
             left = _end_processes(place.pids)
@@ -134,6 +135,7 @@ def measure(contender: Contender, scene: Scene) -> Result:
         deadline = time.monotonic() + PATIENCE
         while process.poll() is None and time.monotonic() < deadline and not model.too_many.is_set():
             time.sleep(0.01)
+        ended_at = time.monotonic()
         if process.poll() is None:
             process.kill()
             ended = f"goes on after {MOST} requests" if model.too_many.is_set() else f"not done after {PATIENCE:g} s"
@@ -148,7 +150,7 @@ def measure(contender: Contender, scene: Scene) -> Result:
             checks=place.count("begin"),
             right=place.lines >= GOAL,
             chunks=model.chunks,
-            seconds=time.monotonic() - began,
+            seconds=ended_at - model.first_request,
             left=left + _end_processes(place.pids),
         )
 

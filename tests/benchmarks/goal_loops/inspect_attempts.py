@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from inspect_ai import Task, eval
+import inspect_ai
 from inspect_ai.agent import AgentAttempts, react
 from inspect_ai.dataset import Sample
 from inspect_ai.model import get_model
@@ -86,8 +86,8 @@ def attempts(trial: Trial, *, each_step: bool = False) -> str:
         on_continue=go_on if each_step else None,
     )
     model = get_model("openai-api/local/m", base_url=trial.url, api_key="x", stream=True)
-    task = Task(dataset=[Sample(input=PROMPT)], solver=agent, scorer=check_passes())
-    (log,) = eval(task, model=model, log_dir=trial.sessions)
+    task = inspect_ai.Task(dataset=[Sample(input=PROMPT)], solver=agent, scorer=check_passes())
+    (log,) = inspect_ai.eval(task, model=model, log_dir=trial.sessions)
     if log.error or not log.samples:
         return f"error, {log.error.message if log.error else None}"
     sample = log.samples[0]

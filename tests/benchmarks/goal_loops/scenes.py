@@ -27,9 +27,10 @@ n=$(wc -l < work.txt); echo "$n passed, $(({goal} - n)) failed"
 test "$n" -ge {goal}; code=$?
 echo "end $code" >> {log}; exit $code
 """
-HANGS = """if [ -s work.txt ]; then echo $$ >> {pids}; sleep 600 & echo $! >> {pids}; wait; fi"""
-HANGS_ONCE = """if [ -s work.txt ] && mkdir {once} 2> /dev/null; then echo $$ >> {pids}; sleep 600 & echo $! >> {pids}; wait; fi"""
-SAYS_IMPOSSIBLE = f"""if [ -s work.txt ]; then echo "the disk is full"; exit {IMPOSSIBLE}; fi"""
+HANG = "echo $$ >> {pids}; sleep 600 & echo $! >> {pids}; wait"
+HANGS = f"if [ -s work.txt ]; then {HANG}; fi"
+HANGS_ONCE = f"if [ -s work.txt ] && mkdir {{once}} 2> /dev/null; then {HANG}; fi"
+SAYS_IMPOSSIBLE = f"if [ -s work.txt ]; then echo 'the disk is full'; exit {IMPOSSIBLE}; fi"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ EDITS = ("edit",) * GOAL
 LATER_EDITS = ("edit",) * (GOAL - 1)
 SCENES = (
     Scene(name="goes_on", title="met in mid-run, and the model goes on for ever", script=EDITS, then="look"),
-    Scene(name="talks_on", title="met while 300 chunks stream", script=(*EDITS, "talk"), shown=("chunks",)),
+    Scene(name="talks_on", title="met, and then a text of 300 chunks", script=(*EDITS, "talk"), shown=("chunks",)),
     Scene(name="early_claim", title="claims too early", script=("edit", "claim", *LATER_EDITS)),
     Scene(name="five_claims", title="five claims, with progress between them", script=("edit", "claim") * GOAL),
     Scene(name="vain_claims", title="claims without progress", script=("edit",)),

@@ -8,6 +8,8 @@ where it has none. The model named `grader` is the judge of a goal that only a m
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -50,6 +52,8 @@ class ScriptedModel:
         self.url = ""
         self.requests = 0
         """Requests of the agent."""
+        self.first_request = math.nan
+        """When the first one came, on the monotonic clock."""
         self.grader_requests = 0
         self.chunks = 0
         """Chunks of `talk` that were sent."""
@@ -68,6 +72,8 @@ class ScriptedModel:
             if number == self._most:
                 self.too_many.set()
                 return None
+            if not number:
+                self.first_request = time.monotonic()
             self.requests += 1
         word = self._scene.script[number] if number < len(self._scene.script) else self._scene.then
         return _say(word, number, tools)
