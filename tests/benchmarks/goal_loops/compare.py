@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -53,7 +54,7 @@ class Contender:
     @property
     def environment(self) -> Path:
         """Its environment, which contenders of one framework share."""
-        return VENVS / (self.packages[0].partition("==")[0] if self.packages else "endstop")
+        return VENVS / (re.split(r"==|\[", self.packages[0])[0] if self.packages else "endstop")
 
     @property
     def python(self) -> Path:
