@@ -22,7 +22,7 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
 ADAPTERS ?= google-adk langchain strands claude-agent-sdk openai-agents pydantic-ai
-.PHONY: test-adapters bench-adapters
+.PHONY: test-adapters bench-adapters bench-goals
 .PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search growth gaps mutants fuzz test-long faults test-all test-litellm install-sizes prices docs site dist clean
 .DELETE_ON_ERROR:
 # pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
@@ -211,6 +211,9 @@ bench-adapters: ## measure agents of other frameworks without and with the adapt
 	    $(MAKE) --no-print-directory .venv-adapters-$$f/.ready \
 	    && .venv-adapters-$$f/bin/python tests/benchmarks/adapters.py $(ARGS) || exit 1; \
 	done
+
+bench-goals: ## goals of other frameworks beside `until`, on the same scenes; writes docs/explanation/goals.md
+	@$(PYTHON) tests/benchmarks/goal_loops/compare.py $(ARGS)
 
 docs: $(VENV)/.ready ## write the tables in the documentation anew, from the code
 	@$(BIN)/python docs/tables.py
