@@ -93,7 +93,9 @@ class BackgroundCheck:
     async def before_step(self) -> bool:
         """Look at a check that has ended, begin one if the work has changed; return whether the run is to end."""
         if not await self._look("step"):
-            await self._begin("step", due=self._written and self._check.until.in_background)
+            due = self._written and self._check.until.in_background
+            if await self._begin("step", due=due) and self._task is None:
+                await self._begin("step", due=due)  # the one in the record was running when its process died
             await self._look("step", wait=self._was_met)
         return self._decides
 

@@ -631,3 +631,28 @@ async def test_G16_a_run_killed_after_any_of_its_events_goes_on_to_the_same_end_
         assert len(work.file.read_text().splitlines()) >= 2, where
         assert await replays_the_same(path), where
     assert outcome.stop_reason == "until_met"
+
+
+async def test_G16_a_run_killed_in_a_check_checks_at_once_when_it_is_resumed(work: Work, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    script = [
+        *(call("add_line", n=n, id=f"a{n}") for n in range(GOAL)),
+        *(call("look", n=n, id=f"l{n}") for n in range(900)),
+    ]
+    await events_of(Engine(Replies(*script), tools=work.tools, until=work.until()), path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if b"CHECK_STARTED" in line)
+    path.write_bytes(b"".join(lines[: last + 1]))
+    recorded = read_record(path)
+    session = Engine(Replies(*script), tools=work.tools, until=work.until()).session(
+        recorded.header.session_id, record=path
+    )
+    session.load(recorded.runs)
+    async with session.start_resumed() as run:
+        outcome = await run.wait()
+        events = [event async for event in run]
+    resumed = next(number for number, event in enumerate(events) if isinstance(event, ev.RunResumed))
+    after = [event for event in events[resumed:] if isinstance(event, ev.CheckStarted | ev.StepStarted)]
+    assert isinstance(after[0], ev.CheckStarted)
+    assert (outcome.stop_reason, outcome.work) == ("until_met", "checked"), outcome.detail
+    assert await replays_the_same(path)
