@@ -363,6 +363,8 @@ async def _finish_response(context: Context, scope: RoundScope, step: _Step, res
         await run_text_rule(context, response.message)
     settled = context.effects.settled(step.number)
     if settled is not None:
+        if context.check is not None:
+            await context.check.settle("claim")  # the other loop asked it before it settled a completion
         for event in settled:
             context.log.append(event)
     elif response.message.calls:

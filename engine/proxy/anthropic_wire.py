@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..decision import ToolSpec, Usage
+from ..decision import ToolCall, ToolSpec, Usage
 from ..formats.parsing import as_dict, as_list, as_text
 from ..providers.anthropic_stream import AnthropicStream
 from ..providers.event_stream import decode_loosely
@@ -140,6 +140,13 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
     response["content"] = [*kept, *([{"type": "text", "text": text}] if text else [])]
 
 
+def _claim_items(text: str, call: ToolCall, result: str) -> list[Any]:
+    use = {"type": "tool_use", "id": call.id, "name": call.name, "input": msgspec.json.decode(call.arguments or "{}")}
+    said = [{"type": "text", "text": text}, use] if text else [use]
+    returned = {"type": "tool_result", "tool_use_id": call.id, "content": result}
+    return [{"role": "assistant", "content": said}, {"role": "user", "content": [returned]}]
+
+
 def _add_text_before(response: dict[str, Any], text: str) -> None:
     response["content"] = [{"type": "text", "text": text}, *response["content"]]
 
@@ -260,6 +267,7 @@ ANTHROPIC = ProxyWire(
     refusal=_refusal,
     tool=_tool,
     without_call=_without_call,
+    claim_items=_claim_items,
     add_text_before=_add_text_before,
     stream_error=_stream_error,
     no_calls=b'{"type":"none"}',

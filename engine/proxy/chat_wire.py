@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..decision import ToolSpec, Usage
+from ..decision import ToolCall, ToolSpec, Usage
 from ..formats.parsing import as_dict, as_list
 from ..providers.chat_stream import ChatStream
 from ..providers.event_stream import decode_loosely
@@ -50,8 +50,13 @@ class ChatEnd(ReplyEnd):
         return _event({**self._head, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]})
 
     def go_on(self, event: bytes) -> bytes:
-        """Return the event: chunks of a further response continue this one as they are."""
-        return event
+        """Return the event without the role, which clients would add to the one that they have."""
+        if b'"role"' not in event or not event.startswith(b"data: {"):
+            return event
+        chunk = as_dict(decode_loosely(encodable(event[6:])))
+        for choice in as_list(chunk.get("choices")):
+            as_dict(as_dict(choice).get("delta")).pop("role", None)
+        return _event(chunk)
 
     def cut(self, usage: Usage) -> bytes:
         """A chunk with the finish reason, one with the usage if it was asked for, and the end."""
@@ -130,6 +135,15 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
         message["content"] = "\n\n".join(filter(None, (message.get("content"), text)))
 
 
+def _claim_items(text: str, call: ToolCall, result: str) -> list[Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    calls = [{"id": call.id, "type": "function", "function": function}]
+    return [
+        {"role": "assistant", "content": text or None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": call.id, "content": result},
+    ]
+
+
 def _add_text_before(response: dict[str, Any], text: str) -> None:
     message = response["choices"][0]["message"]
     message["content"] = "\n\n".join(filter(None, (text, message.get("content"))))
@@ -154,6 +168,7 @@ CHAT = ProxyWire(
     refusal=refusal,
     tool=_tool,
     without_call=_without_call,
+    claim_items=_claim_items,
     add_text_before=_add_text_before,
     stream_error=_stream_error,
     open_assembler=ChatAssembler,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from copy import deepcopy
 
 import msgspec
 from msgspec.structs import replace
 
 from ..budget import FIRST
-from ..decision import AnyChunk, Stop, ToolCallDelta, Usage
+from ..decision import AnyChunk, AssistantMessage, Stop, ToolCall, ToolCallDelta, Usage
 from ..decision.errors import error_text
 from ..decision.events import ResponseFinished
 from ..decision.messages import is_blank
@@ -119,8 +120,12 @@ class FollowedExchange:
         """Whether the end of the response waits until the work is checked, if it is a final text."""
         self.held: list[bytes] = []
         """The events of the end that wait."""
-        self.is_final_text = False
-        """Whether the response has ended without calls, and nothing is decided yet."""
+        self.claims_end = False
+        """Whether the response has ended as a final text or with a completion alone, and nothing is decided yet."""
+        self.claim: ToolCall | None = None
+        """The completion call of such a response; None for a text."""
+        self._before_claim: ReplyEnd | None = None
+        """What ends the stream before its first completion call."""
         self.body = b""
         """The request as sent, if it goes on after a final text that was handed back."""
         self.action: Handling = "followed"
@@ -196,21 +201,24 @@ class FollowedExchange:
 
     @property
     def end_of_stream(self) -> ReplyEnd:
-        """What ends the stream of the response, or lets it go on."""
-        return self._end
+        """What ends the stream of the response, or lets it go on; without a completion that is handed back."""
+        return self._end if self._before_claim is None else self._before_claim
 
     def again(self, text: str) -> FollowedExchange:
-        """Return the request with which the model goes on after its final text is handed back with this one."""
+        """Return the request with which the model goes on after its final text or completion is handed back."""
         assert self.response is not None
         wire, request = self.wire, self.request
         body = dict(request.body)
-        if request.after:
+        message = self.response.message
+        if self.claim is not None:
+            own = wire.claim_items(message.text, self.claim, text)
+            items = own[-1:] if request.after else [*request.items, *own]
+        elif request.after:
             items = wire.add_user_text([], text)
-            if body.get("previous_response_id"):
-                body["previous_response_id"] = self.run.response_id
         else:
-            said = {"role": "assistant", "content": self.response.message.text}
-            items = wire.add_user_text([*request.items, said], text)
+            items = wire.add_user_text([*request.items, {"role": "assistant", "content": message.text}], text)
+        if request.after and body.get("previous_response_id"):
+            body["previous_response_id"] = self.run.response_id
         body[wire.items] = items
         further = FollowedExchange(
             wire,
@@ -328,11 +336,13 @@ class FollowedExchange:
             if event and not (self._ended or self.withholds):
                 self._end.see(event)
             if whole_events and not self.withholds:
-                waits = self.holds_end and (bool(self.held) or self._end.ends(event))
-                (self.held if waits else passed).append(event)
+                claims = bool(self.held) or self._before_claim is not None
+                (self.held if self.holds_end and (claims or self._end.ends(event)) else passed).append(event)
             if self.cut is not None:
                 self._finish()
-                return [*(passed if whole_events else [block[:place]]), self._end_of_cut]
+                self.held.append(self._end_of_cut)
+                ended = b"" if self.claims_end else self.release()
+                return [*(passed if whole_events else [block[:place]]), ended]
         return passed if whole_events else [block]
 
     def _take(self, part: bytes) -> None:
@@ -348,9 +358,15 @@ class FollowedExchange:
             self.failed(error)
             return
         for chunk in chunks:
-            if self.run.offers_completion and type(chunk) is ToolCallDelta and chunk.name == OFFERED.name:
-                self.withholds = True
+            if type(chunk) is ToolCallDelta and chunk.name:
+                self._note_call(chunk.name)
             self.cut = self.run.follower.chunk(chunk, cuts=cuts) or self.cut
+
+    def _note_call(self, name: str) -> None:
+        if self.run.offers_completion and name == OFFERED.name:
+            self.withholds = True
+        elif self.holds_end and self._before_claim is None and name in self.run.follower.facts.completion_tools:
+            self._before_claim = deepcopy(self._end)
 
     def take_whole(self, body: bytes) -> bytes:
         """Follow a response that was not streamed. Return what is passed on of it."""
@@ -376,7 +392,7 @@ class FollowedExchange:
             return b""  # already passed on with its block
         if self.run.broken:
             return self.release() + rest
-        if not self.is_final_text:
+        if not self.claims_end:
             return self.release() + b"".join(ended)
         self.held += ended
         return b""
@@ -405,13 +421,18 @@ class FollowedExchange:
             detail = f"endstop cut this response: {self.cut.detail}"
             self._end_of_cut = _comment(self.cut) + self.wire.stream_error(self.cut.reason, detail)
         own = self.withholds and response is not None and not other_calls(response.message)
+        if self.holds_end and response is not None and self._claims(response.message):
+            self.claims_end, self.claim = True, next(iter(response.message.calls), None)
+            return
         if response is None or not response.message.calls or own:  # if not, it is decided with the results of the calls
-            if self.holds_end and response is not None and not self.withholds:
-                self.is_final_text = True
-                return
             follower.decide()
             if follower.closing is not None:
                 follower.end()  # the model has just had its last words, and the agent ends with them or goes on
+
+    def _claims(self, message: AssistantMessage) -> bool:
+        """Return whether a response is a final text, or calls a completion tool and nothing else."""
+        names = self.run.follower.facts.completion_tools
+        return len(message.calls) <= 1 and all(call.name in names for call in message.calls)
 
     def _end_without_call(self, response: ResponseFinished) -> bytes:
         """Return what ends a response whose call of the offered tool was withheld."""

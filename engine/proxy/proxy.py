@@ -591,7 +591,7 @@ class Proxy:
             return await self._copy(incoming, reply, exchange.headers, whole)
         passed = [whole]
         exchange.guard(lambda: passed.append(exchange.take_whole(whole)))
-        if exchange.is_final_text:
+        if exchange.claims_end:
             passed.append(await self._whole_again(incoming, exchange, passed[-1]))
         headers = passed_on(reply.headers)
         headers.update(exchange.headers)
@@ -629,7 +629,7 @@ class Proxy:
             if exchange.cut is not None:
                 break
         yield exchange.end()
-        if not exchange.is_final_text:
+        if not exchange.claims_end:
             return
         text = await self._handed_back(exchange)
         further = None if text is None else await self._ask_again(incoming, exchange, text)
@@ -657,12 +657,12 @@ class Proxy:
             second.release()
 
     async def _handed_back(self, exchange: FollowedExchange) -> str | None:
-        """Return what the model is told because its final text does not end the run; None if it does."""
+        """Return what the model is told because its final text or completion does not end the run; None if it does."""
         check, run = exchange.run.check, exchange.run
         if check is None or run.broken:
             return None
         try:
-            return await check.hand_back()
+            return await check.hand_back(exchange.claim, decides=exchange.claim is None or exchange.withholds)
         except Exception as error:
             log_warning("a check failed: the agent ends by its own rule", error=self._secrets(error_text(error)))
             exchange.guard(exchange.decide)
@@ -721,7 +721,7 @@ class Proxy:
         again.guard(lambda: passed.append(again.take_whole(second)))
         if again.usage is not None:
             self.statistics.count_usage(again.usage)
-        latest = await self._whole_again(incoming, again, passed[-1]) if again.is_final_text else passed[-1]
+        latest = await self._whole_again(incoming, again, passed[-1]) if again.claims_end else passed[-1]
         joined = as_dict(msgspec.json.decode(encodable(latest)))
         exchange.wire.add_text_before(joined, f"{exchange.response.message.text}\n\n{text}")
         return msgspec.json.encode(joined)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ..decision import ToolSpec, Usage
+from ..decision import ToolCall, ToolSpec, Usage
 from ..formats.parsing import as_dict, as_list, as_text
 from ..providers.event_stream import EventStream, decode_loosely
 from ..providers.responses_stream import ResponsesStream
@@ -211,6 +211,12 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
     response["output"] = [*kept, *([_message(as_text(response.get("id")), text)] if text else [])]
 
 
+def _claim_items(text: str, call: ToolCall, result: str) -> list[Any]:
+    said = [{"role": "assistant", "content": text}] if text else []
+    called = {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+    return [*said, called, {"type": "function_call_output", "call_id": call.id, "output": result}]
+
+
 def _add_text_before(response: dict[str, Any], text: str) -> None:
     response["output"] = [_message(f"{as_text(response.get('id'))}_before", text), *response["output"]]
 
@@ -269,6 +275,7 @@ RESPONSES = ProxyWire(
     refusal=refusal,
     tool=_tool,
     without_call=_without_call,
+    claim_items=_claim_items,
     add_text_before=_add_text_before,
     stream_error=_stream_error,
     open_assembler=ResponsesAssembler,

@@ -7,7 +7,7 @@ as it was. While the proxy holds a request or the end of a response, the agent w
 from __future__ import annotations
 
 from ..context import nothing_to_flush
-from ..decision import GoOn
+from ..decision import GoOn, ToolCall, ToolResult
 from ..decision.rules import rejection_message
 from ..decision.until_facts import REJECTED_BY_CHECK
 from ..effects import Live
@@ -41,15 +41,25 @@ class AgentCheck:
             check.note_write()
             await check.before_step()
 
-    async def hand_back(self) -> str | None:
-        """Check the work before a final text ends the agent. Return what its model is told; None if it may end."""
+    async def hand_back(self, claim: ToolCall | None, *, decides: bool) -> str | None:
+        """Check the work before the agent ends. Return what its model is told; None if it may end.
+
+        claim: the completion call with which it would end; None for a final text. decides: whether the run is decided
+        on now, because no result of a call will come.
+        """
         await self._of_this_run().settle("claim")
-        facts = self._follower.facts.check
+        follower, facts = self._follower, self._follower.facts.check
         if facts is None or facts.said != "not_met":
-            self._follower.decide()
+            if decides:
+                follower.decide()
             return None
         said = rejection_message(facts.detail)
-        return said if isinstance(self._follower.reject(facts.detail, REJECTED_BY_CHECK), GoOn) else None
+        if claim is None:
+            decision = follower.reject(facts.detail, REJECTED_BY_CHECK)
+        else:
+            follower.result(ToolResult(claim.id, claim.name, said, "rejected"))
+            decision = follower.decide()
+        return said if isinstance(decision, GoOn) else None
 
     async def close(self) -> None:
         """End a running check with all its processes."""

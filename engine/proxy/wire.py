@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..decision import ToolSpec, Usage
+from ..decision import ToolCall, ToolSpec, Usage
 from ..formats.imported_session import ImportedMessage, ImportedSession
 from ..formats.openai import add_message, parse_tools
 from ..formats.parsing import as_dict, as_list, as_text
@@ -194,6 +194,9 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     """The fields by which a request asks for a stream with its usage, from its body."""
     add_user_text: Callable[[Sequence[Any], str], list[Any]] = _add_user_message
     """A conversation with this text of the user at its end."""
+    claim_items: Callable[[str, ToolCall, str], list[Any]]
+    """A response that calls a completion tool, and the call's result, as items of a conversation; from (text, call,
+    result)."""
     add_text_before: Callable[[dict[str, Any], str], None]
     """Puts a text before everything else in a whole response."""
     unstreamed_fields: tuple[str, ...] = ()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from endstop import Until, read_record
 from endstop.decision import POLICIES, Outcome
 from endstop.decision import events as ev
@@ -40,6 +42,29 @@ class Hasty(Vendors):
     async def _stream(self, wire: Wire, whole: dict[str, Any], reply: Any) -> None:
         self.kind = "ordinary"  # a babbler's text that ends
         await super()._stream(wire, whole, reply)
+
+
+class Claimer(Vendors):
+    """Calls `work` once, then `finish_task`, and `work` again each time that it is told that it is not done."""
+
+    def __init__(self) -> None:
+        super().__init__("finisher")
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.requests.append(body)
+        wire = next(one for one in WIRES if request.path.endswith(one.path))
+        last = json.dumps((body.get("messages") or body["input"])[-1])
+        works = wire.results(body) == 0 or "Not accepted" in last
+        name, arguments = ("work", {"n": len(self.requests)}) if works else ("finish_task", {"summary": TEXT})
+        whole = wire.whole(str(len(self.requests)), "", (f"call_{len(self.requests)}", name, json.dumps(arguments)))
+        if not body.get("stream"):
+            return web.json_response(whole)
+        reply = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await reply.prepare(request)
+        with suppress(ConnectionError):
+            await self._stream(wire, whole, reply)
+        return reply
 
 
 class Endless(Vendors):
@@ -100,6 +125,25 @@ async def test_a_final_text_goes_on_in_the_same_response_until_the_work_is_right
     assert (outcome.status, outcome.stop_reason, outcome.work) == ("completed", "until_met", "checked")
     rejected = [event for event in events if isinstance(event, ev.CompletionRejected)]
     assert [event.by for event in rejected] == ["until", "until"]
+    (record,) = records.glob("*.jsonl")
+    assert (await replay(record)).same
+
+
+@STREAMS
+@ON_WIRES
+async def test_a_completion_that_comes_too_early_never_reaches_the_agent_and_its_model_goes_on(
+    wire: Wire, streams: bool, work: Path, tmp_path: Path
+) -> None:
+    vendors, records = Claimer(), tmp_path / "records"
+    records.mkdir()
+    async with proxied(vendors, records, policy=POLICY, until=until(work), workspace=str(work.parent)) as (url, _, _p):
+        run = await run_agent(wire, url, streams=streams, blocks=False)
+    assert "1 passed, 2 failed" in json.dumps(vendors.requests)
+    assert "assistantassistant" not in json.dumps(vendors.requests)
+    events, outcome = recorded(records)
+    assert (outcome.status, outcome.stop_reason, outcome.work) == ("completed", "until_met", "checked")
+    assert sum(isinstance(event, ev.CompletionRejected) for event in events) == 2
+    assert run.requests <= GOAL + 2
     (record,) = records.glob("*.jsonl")
     assert (await replay(record)).same
 
