@@ -68,7 +68,7 @@ def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False) -> None:
         "--until-in", default="", metavar="CMD", help="run it elsewhere: CMD gets `sh -c COMMAND` added, as a container"
     )
     if proxy:
-        parser.set_defaults(until_criteria=None, until_from_failing=False)
+        parser.set_defaults(until_criteria=None)
     else:
         group.add_argument(
             "--until-from-failing",
@@ -98,7 +98,7 @@ def build_until(args: argparse.Namespace, folder: str | None, provider: Provider
     criteria = _criteria(args, folder, provider)
     if not (args.until or criteria):
         for name, default in _DEFAULTS.items():
-            if getattr(args, name) != default:
+            if getattr(args, name, default) != default:
                 option = name.replace("_", "-") if default is not True else f"no-{name.replace('_', '-')}"
                 raise WrongUse(f"--{option} is about a check: give it with --until 'pytest -q'")
         return None
@@ -116,7 +116,7 @@ def build_until(args: argparse.Namespace, folder: str | None, provider: Provider
         copy=args.until_copy,
         env=getattr(args, "env", ()),
         inside=args.until_in,
-        from_failing=args.until_from_failing,
+        from_failing=getattr(args, "until_from_failing", False),
     )
 
 

@@ -12,13 +12,13 @@ export function endCard(item) {
   const { outcome } = run;
   const told = ending(run);
   const moment = outcome.status === "completed" && told.tone !== "bad";
-  const above = outcome.stop_reason === "text_final" || (outcome.status === "completed" && outcome.answer_from === "partial_text");
+  const above = outcome.stop_reason === "text_final";
   const asks = outcome.status === "awaiting_input";
   const advice = told.advice ? h("p", {}, told.advice) : null;
   const answer = prose("answer", "the answer");
   if (told.text) answer.show(told.text, true);
   const node = h("article", { class: `card ${told.tone}${moment ? " success" : ""}`, "data-status": outcome.status, "data-work": workOf(outcome) },
-    h("h4", {}, signed(told.sign), told.title, outcome.stop_reason === "text_final" ? h("small", {}, "the answer is the text above") : null),
+    h("h4", {}, signed(told.sign), told.title, above ? h("small", {}, "the answer is the text above") : null),
     told.who ? h("p", { class: "known" }, told.who) : null,
     above || asks || !told.text ? null : answer.node,
     scoreCurve(run.check),

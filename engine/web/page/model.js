@@ -2,6 +2,7 @@
 // `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
 import { endOf } from "./call_end.js";
+import { checks } from "./checks.js";
 import { planOf, takesPlans } from "./plan.js";
 import { counted, number, parsed } from "./text.js";
 
@@ -305,29 +306,9 @@ const HEARD = {
     if (known(run, call_id)?.does === "think") set(run, call_id, { thought: text });
     else add(run, { kind: "thought", text });
   },
-  VERDICT_GIVEN(run, { role, name, said, detail = "" }) {
-    add(run, { kind: "verdict", role, name, said, detail });
-  },
-  CHECK_STARTED(run, { name }) {
-    run.check.name = name;
-  },
-  /** `of` is not known to a check that is met: then it is the last one that was. */
-  CHECK_ENDED(run, { said, detail = "", score = null, of = null, guard_changed: changed = [] }) {
-    const { check } = run;
-    if (said === "unknown") return void note(run, "quiet", "○", "Check: no answer", detail);
-    const most = of ?? (said === "met" ? check.of : null);
-    const now = score ?? (said === "met" ? most : null);
-    const before = check.scores.at(-1) ?? null;
-    Object.assign(check, { answers: check.answers + 1, of: most, scores: now === null ? check.scores : [...check.scores, now] });
-    const change = now === null || before === null ? 0 : now - before;
-    add(run, { kind: "check", number: check.answers, name: check.name, said, detail, score: now, of: most, change, changed });
-  },
-  BLOCK_REPORTED(run, { reason, accepted = false }) {
-    note(run, "warn", "⚑", `Reported as impossible${accepted ? "" : ", handed back"}`, reason);
-  },
-  CONTEXT_COMPACTED(run, event) {
-    add(run, { kind: "compacted", event });
-  },
+  VERDICT_GIVEN: (run, { role, name, said, detail = "" }) => add(run, { kind: "verdict", role, name, said, detail }),
+  ...checks(add, note),
+  CONTEXT_COMPACTED: (run, event) => add(run, { kind: "compacted", event }),
   STAGE_FINISHED(run, { stage, status, detail = "" }) {
     if (stage === "run") run.doing = "evaluating";
     if (!["ok", "skipped", "absent"].includes(status) && stage !== "run") note(run, "quiet", "·", `${stage}: ${status}`, detail);

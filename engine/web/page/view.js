@@ -3,11 +3,12 @@ import { ask, path, words } from "./api.js";
 import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
 import { endCard, list } from "./card.js";
 import { isFailure } from "./call_end.js";
+import { checkLine } from "./checks.js";
 import { output } from "./output.js";
 import { prose } from "./prose.js";
 import { linkTo, showStatus } from "./rows.js";
 import { brief, called, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
-import { checkWords, cutWords, decisionWords, fact, failureWords, RESULT, resultOf, skippedWords } from "./words.js";
+import { cutWords, decisionWords, fact, failureWords, RESULT, resultOf, skippedWords } from "./words.js";
 
 /** Shows any state of the fold of session `id` in `root`, changing only what differs. */
 export function timeline(root, id) {
@@ -245,9 +246,8 @@ function picture({ data, media_type: type = "image/png", url }, name) {
 
 /** A line that never changes. */
 function line(tone, sign, head, text = "", ...more) {
-  const node = h("div", { class: `note ${tone}` }, signed(sign),
-    h("div", {}, h("strong", {}, head), text ? `: ${text}` : "", ...more));
-  return { node };
+  const told = h("div", {}, h("strong", {}, head), text ? `: ${text}` : "", ...more);
+  return { node: h("div", { class: `note ${tone}` }, signed(sign), told) };
 }
 
 function quote(className, title, text, written = said(text, "the message")) {
@@ -286,11 +286,6 @@ function verdictView({ role, name, said, detail }) {
   if (said === "failed") return line("bad", "✘", `${who} failed`, detail);
   if (role === "gate") return said === "accept" ? line("good", "✔", who, "accepts it") : line("quiet", "·", who, said);
   return line("quiet", role === "judge" ? "⚖" : "·", `${who}: ${plain(said)}`, detail);
-}
-
-function checkView(item) {
-  const [tone, sign, words] = checkWords(item);
-  return line(tone, sign, `Check ${item.number}`, words, item.detail ? folded("what it says", () => item.detail).node : null);
 }
 
 function compactedView({ event }) {
@@ -348,7 +343,7 @@ const KINDS = {
   phase: phaseView,
   compacted: compactedView,
   verdict: verdictView,
-  check: checkView,
+  check: (item) => checkLine(item, line, folded),
   evaluation: evaluationView,
   end: endCard,
 };

@@ -142,7 +142,7 @@ async def proxy_before(
         statistics=statistics,
         budgets=budgets,
         tracer=None if tracer_provider is None else ProxyTracer(upstream, tracer_provider),
-        open_check=None if followers.until is None else followers.open_check,
+        open_check=None if getattr(followers, "until", None) is None else followers.open_check,
     )
     await proxy.open()
     try:
