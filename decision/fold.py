@@ -20,7 +20,7 @@ from .messages import AssistantMessage, is_blank
 from .outcome import CutSavings, Question, SubagentUse, ask_again
 from .policy import REMEMBERED_POINTS
 from .step_history import PROGRESS, StepJudgement, add_points
-from .until_facts import CUT_FOR_CHECK, REJECTED_BY_CHECK, CheckFacts
+from .until_facts import CUT_FOR_CHECK, CheckFacts
 
 
 def fold(facts: Facts, event: ev.Event) -> Facts:
@@ -321,8 +321,6 @@ def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
 def _completion_rejected(facts: Facts, event: ev.CompletionRejected) -> Facts:
     counts = event.by != "user"  # only the model's own attempts can be a loop
     accepted_by = facts.accepted_by if facts.accepted is not None else ()
-    if event.by == REJECTED_BY_CHECK and facts.check is not None:
-        facts = replace(facts, check=replace(facts.check, answers_told=facts.check.answers))
     facts = replace(facts, rejection=event.reason, accepted_by=accepted_by, t=event.t)
     if not counts:
         return facts
@@ -379,9 +377,7 @@ def _check_ended(facts: Facts, event: ev.CheckEnded) -> Facts:
 def _block_reported(facts: Facts, event: ev.BlockReported) -> Facts:
     check = facts.check or CheckFacts()
     blocked = event.reason if event.accepted else None
-    told = check.answers_told if event.accepted else check.answers
-    check = replace(check, reports=check.reports + 1, blocked=blocked, answers_told=told)
-    return replace(facts, check=check, t=event.t)
+    return replace(facts, check=replace(check, reports=check.reports + 1, blocked=blocked), t=event.t)
 
 
 def _context_compacted(facts: Facts, event: ev.ContextCompacted) -> Facts:

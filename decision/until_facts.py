@@ -21,8 +21,6 @@ and after a response streams. `write`: before a call that may write, which waits
 completion, a final text or a report that the task is impossible is answered. `stop`: before any other end."""
 CUT_FOR_CHECK = "check"
 """`ResponseFinished.cut_for` of a response that was cut because the check is met."""
-REJECTED_BY_CHECK = "until"
-"""`CompletionRejected.by` if the check is not met."""
 REMEMBERED_FAILURES = 64
 """Number of different failures of a check that the facts remember."""
 
@@ -50,8 +48,6 @@ class CheckFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Answers in a row about changed work that were no better than before."""
     told: int = 0
     """The value of `in_vain` when the model was last told something between two requests."""
-    answers_told: int = 0
-    """The value of `answers` when the model last read what the check says, for a claim or a report to be blocked."""
     guard_changed: tuple[str, ...] = ()
     """Files that the check stands on and that were changed, where only the changed ones let it pass."""
     judged_by: str = ""

@@ -70,6 +70,12 @@ from .tools.tool import Tool
 MOST_AT_ONCE = 200
 """Number of calls of one response after which other tasks of the event loop get a turn."""
 NOTED = "Noted."
+HANDED_BACK = (
+    "Not accepted yet. That a check fails is no obstacle: the work is to be changed until it passes. Make the next "
+    "change. Report again only if something is missing that no tool can get."
+)
+"""Result of a report that the task cannot be done; what the check says follows."""
+NOTHING_CHANGED = "You have not changed anything yet."
 TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."
 RAN_EARLY = (
     "It had begun with the arguments as they stood when they were whole; then more of them came, which makes them "
@@ -379,27 +385,25 @@ class ToolCalls:
         return False
 
     async def _report_block(self, call: ToolCall) -> bool:
-        """Accept the model's report that it cannot do the task, or hand it back once. Return whether it is accepted.
+        """Accept the model's report that it cannot do the task, or hand it back. Return whether it is accepted.
 
-        It is handed back if it is the first one and says nothing of what was tried, the work is as it was at the start,
-        or the model has not read what the check says of it now.
+        The first report is handed back, and the second one, too, if the work is as it was at the start: weak models
+        report what the check says instead of repairing it.
         """
         reason, tried = _block_of(call)
         check = self._context.check
         if check is not None and await check.settle("claim"):
             self._results.answer(call, SKIPPED, "skipped")
             return True
-        now = self._log.facts.check or CheckFacts()
-        changed = now.answers > 1
-        accepted = now.reports > 0 or (bool(tried) and changed and now.answers == now.answers_told)
+        facts = self._log.facts.check or CheckFacts()
+        changed = check is None or facts.answers > 1
+        accepted = facts.reports >= (1 if changed else 2)
         self._log.append(BlockReported(call_id=call.id, reason=reason, tried=tried, accepted=accepted))
         if accepted:
             self._results.answer(call, NOTED, "ok")
         else:
-            first = "Go on if there is anything left to try" if changed else "You have not changed anything yet: try it"
-            missing = "" if tried else "\nSay what you have tried, and what came of it."
-            say = f"{first}; if it cannot be done, report it again.\n{now.detail}{missing}"
-            self._results.answer(call, say, "rejected")
+            say = HANDED_BACK if changed else f"{HANDED_BACK} {NOTHING_CHANGED}"
+            self._results.answer(call, f"{say}\n{facts.detail}".rstrip(), "rejected")
         return accepted
 
     async def _run_ordinary(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from ..context import nothing_to_flush
 from ..decision import GoOn, ToolCall, ToolResult
 from ..decision.rules import rejection_message
-from ..decision.until_facts import REJECTED_BY_CHECK
 from ..effects import Live
 from ..event_log import Log
 from ..follow import Follower
+from ..hook_runner import UNTIL
 from ..providers.clock import SystemClock
 from ..tools.run_context import Progress
 from ..until import Until
@@ -54,12 +54,16 @@ class AgentCheck:
                 follower.decide()
             return None
         said = rejection_message(facts.detail)
+<<<<<<< HEAD
         if claim is None:
             decision = follower.reject(facts.detail, REJECTED_BY_CHECK)
         else:
             follower.result(ToolResult(claim.id, claim.name, said, "rejected"))
             decision = follower.decide()
         return said if isinstance(decision, GoOn) else None
+=======
+        return said if isinstance(self._follower.reject(facts.detail, UNTIL), GoOn) else None
+>>>>>>> realmodel
 
     async def close(self) -> None:
         """End a running check with all its processes."""

@@ -132,7 +132,8 @@ async def think(thought: str) -> str:
     kind="blocked",
     description=(
         "Call this if the task cannot be done by you: something that you need is missing and no tool can get it, or "
-        "every way that you can think of has failed. Saying so honestly is better than reporting work that is not done."
+        "every way that you can think of has failed. That a test fails is no reason: change the work. "
+        "Saying so honestly is better than reporting work that is not done."
     ),
 )
 async def report_blocked(reason: str, tried: list[str]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from endstop.decision import Facts, GoOn, Patience, Policy, Stop, build_outcome, decide, fold
 from endstop.decision import events as ev
-from endstop.decision.until_facts import REJECTED_BY_CHECK, CheckFacts
+from endstop.decision.until_facts import CheckFacts
 from endstop.until import policy_for_until
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,6 +123,7 @@ def test_a_report_that_is_accepted_ends_the_run_as_blocked() -> None:
     assert isinstance(decision, Stop)
     assert (decision.reason, decision.final_status) == ("blocked", "exhausted")
     assert "no key" in decision.detail
+<<<<<<< HEAD
 
 
 def test_what_the_model_was_told_is_known_after_a_rejection_by_the_check_and_after_a_report_that_is_handed_back() -> (
@@ -150,3 +151,5 @@ def test_of_a_check_that_passes_only_with_changed_files_no_score_is_guessed() ->
     )
     assert facts.check is not None
     assert facts.check.shown_score == ""
+=======
+>>>>>>> realmodel

@@ -543,34 +543,24 @@ async def test_G15_a_report_to_be_blocked_is_handed_back_once_and_then_ends_the_
     assert await replays_the_same(record)
 
 
-async def test_G15_a_report_with_nothing_left_to_check_and_what_was_tried_ends_the_run_at_once(work: Work) -> None:
-    blocked = call("report_blocked", reason="There is no key.", tried=["I looked for one."])
-    provider = Scripted(edit(1), call("look", n=1), "Done.", blocked, "more")
-    _, outcome = await events_of(Engine(provider, tools=work.tools, until=work.until()))
-    assert outcome.stop_reason == "blocked"
-
-
-async def test_G15_a_report_of_a_model_that_has_not_read_what_the_check_says_is_handed_back(
-    work: Work, tmp_path: Path
-) -> None:
-    record = tmp_path / "run.jsonl"
-    blocked = call("report_blocked", reason="There is a bug.", tried=["I looked for it."])
-    provider = Scripted(call("look", n=1), blocked, *map(edit, range(GOAL)), "more")
-    events, outcome = await events_of(Engine(provider, tools=work.tools, until=work.until()), record)
-    handed_back = next(event for event in events if isinstance(event, ev.ToolCallResult) and event.status == "rejected")
-    assert "0 passed, 5 failed" in handed_back.content
+async def test_G15_a_report_after_a_failing_check_is_handed_back_whatever_it_says_was_tried(work: Work) -> None:
+    blocked = call("report_blocked", reason="The tests fail.", tried=["I looked for the bug."])
+    provider = Scripted(edit(0), "Done.", blocked, *map(edit, range(1, GOAL)), "more")
+    events, outcome = await events_of(Engine(provider, tools=work.tools, until=work.until()))
+    assert [event.accepted for event in events if isinstance(event, ev.BlockReported)] == [False]
     assert (outcome.stop_reason, outcome.work) == ("until_met", "checked")
-    assert await replays_the_same(record)
 
 
-async def test_G15_a_report_of_a_model_that_has_changed_nothing_is_handed_back(work: Work, tmp_path: Path) -> None:
+async def test_G15_a_model_that_has_changed_nothing_is_handed_back_two_reports(work: Work, tmp_path: Path) -> None:
     record = tmp_path / "run.jsonl"
     blocked = call("report_blocked", reason="The tests fail.", tried=["I ran the tests."])
-    provider = Scripted("Done.", blocked, *map(edit, range(GOAL)), "more")
+    provider = Scripted(call("look", n=1), blocked, blocked, blocked, "more")
     events, outcome = await events_of(Engine(provider, tools=work.tools, until=work.until()), record)
-    handed_back = next(event for event in events if isinstance(event, ev.ToolCallResult) and event.status == "rejected")
-    assert handed_back.content.startswith("You have not changed anything yet")
-    assert (outcome.stop_reason, outcome.work) == ("until_met", "checked")
+    handed_back = [event for event in events if isinstance(event, ev.ToolCallResult) and event.status == "rejected"]
+    assert len(handed_back) == 2
+    assert all("You have not changed anything yet." in event.content for event in handed_back)
+    assert all("0 passed, 5 failed" in event.content for event in handed_back)
+    assert (outcome.stop_reason, outcome.work) == ("blocked", "wrong")
     assert await replays_the_same(record)
 
 
