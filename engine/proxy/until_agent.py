@@ -54,16 +54,12 @@ class AgentCheck:
                 follower.decide()
             return None
         said = rejection_message(facts.detail)
-<<<<<<< HEAD
         if claim is None:
-            decision = follower.reject(facts.detail, REJECTED_BY_CHECK)
+            decision = follower.reject(facts.detail, UNTIL)
         else:
             follower.result(ToolResult(claim.id, claim.name, said, "rejected"))
             decision = follower.decide()
         return said if isinstance(decision, GoOn) else None
-=======
-        return said if isinstance(self._follower.reject(facts.detail, UNTIL), GoOn) else None
->>>>>>> realmodel
 
     async def close(self) -> None:
         """End a running check with all its processes."""

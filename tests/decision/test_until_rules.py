@@ -123,25 +123,6 @@ def test_a_report_that_is_accepted_ends_the_run_as_blocked() -> None:
     assert isinstance(decision, Stop)
     assert (decision.reason, decision.final_status) == ("blocked", "exhausted")
     assert "no key" in decision.detail
-<<<<<<< HEAD
-
-
-def test_what_the_model_was_told_is_known_after_a_rejection_by_the_check_and_after_a_report_that_is_handed_back() -> (
-    None
-):
-    facts = facts_after(("not_met", 1, 0), ("not_met", 2, 0))
-    assert facts.check is not None
-    assert facts.check.answers_told == 0
-    for event in (
-        ev.CompletionRejected(call_id="c", name="finish_task", reason="2 fail", by=REJECTED_BY_CHECK),
-        ev.BlockReported(call_id="c", reason="no key", accepted=False),
-    ):
-        told = fold(facts, event).check
-        assert told is not None
-        assert told.answers_told == 2
-    other = fold(facts, ev.CompletionRejected(call_id="c", name="finish_task", reason="no tests", by="gate")).check
-    assert other is not None
-    assert other.answers_told == 0
 
 
 def test_of_a_check_that_passes_only_with_changed_files_no_score_is_guessed() -> None:
@@ -151,5 +132,3 @@ def test_of_a_check_that_passes_only_with_changed_files_no_score_is_guessed() ->
     )
     assert facts.check is not None
     assert facts.check.shown_score == ""
-=======
->>>>>>> realmodel
