@@ -39,7 +39,7 @@ MAX_LABELLED_CHARS = 4000
 """A value of at most this many characters is also redacted together with its name and the values beside it."""
 S = TypeVar("S", bound=Struct)
 
-_REJECTED_BY = frozenset({"tool", "failed_call", "open_question", "user"})
+_REJECTED_BY = frozenset({"tool", "failed_call", "open_question", "until", "user"})
 """Our own words in `CompletionRejected.by`. Any other value is the name of a gate, and so a text."""
 
 
