@@ -130,10 +130,15 @@ class BackgroundCheck:
         if cut is not None and self._task is not None and self._task.done():
             self._cut_if_final(self._task)
 
-    async def close(self) -> None:
-        """End a running check with all its processes."""
+    def cancel(self) -> None:
+        """Cancel a running check, which then ends its processes."""
         if self._task is not None:
             self._task.cancel()
+
+    async def close(self) -> None:
+        """End a running check with all its processes."""
+        self.cancel()
+        if self._task is not None:
             with anyio.move_on_after(ENDING_SECONDS, shield=True):
                 await asyncio.wait([self._task])
             self._task = None

@@ -202,6 +202,8 @@ class AgentRuns:
             same.remove(run)
         if not same:
             self._by_key.pop(run.key, None)
+        if run.check is not None:
+            run.check.cancel()
         try:
             run.follower.close()
         except Exception as error:

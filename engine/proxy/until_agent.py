@@ -61,6 +61,11 @@ class AgentCheck:
             decision = follower.decide()
         return said if isinstance(decision, GoOn) else None
 
+    def cancel(self) -> None:
+        """Cancel a running check, which then ends its processes."""
+        if self._running is not None:
+            self._running.cancel()
+
     async def close(self) -> None:
         """End a running check with all its processes."""
         if self._running is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from aiohttp import web
 from endstop import Until, read_record
@@ -19,7 +21,7 @@ from msgspec.structs import replace
 pytest.importorskip("anthropic", reason="Anthropic's client is not installed: `pip install .[test]` brings it")
 
 from .agents import proxied
-from .vendors import TEXT, WIRES, Vendors, Wire, run_agent
+from .vendors import CHAT, TEXT, WIRES, Vendors, Wire, run_agent
 
 GOAL = 3
 CHECK = f"""n=$(wc -l < work.txt); echo "$n passed, $(({GOAL} - n)) failed"; test "$n" -ge {GOAL}"""
@@ -211,3 +213,20 @@ async def test_a_conversation_without_tools_is_not_checked(work: Path, tmp_path:
         async with client.post(f"{url}/v1/chat/completions", json=asked) as reply:
             assert reply.status == 200
     assert not marker.exists()
+
+
+async def test_a_proxy_that_ends_leaves_no_process_of_a_check(work: Path, tmp_path: Path) -> None:
+    vendors, records, pids = Endless(), tmp_path / "records", tmp_path / "pids"
+    records.mkdir()
+    hangs = f"test -s work.txt || exit 1; sleep 1000 & echo $! >> {pids}; echo $$ >> {pids}; wait"
+    async with proxied(vendors, records, policy=POLICY, until=until(work, hangs), workspace=str(work.parent)) as (
+        url,
+        _,
+        _p,
+    ):
+        await run_agent(CHAT, url, streams=True, blocks=False)
+        with anyio.fail_after(60):
+            while not (pids.exists() and len(pids.read_text().split()) == 2):
+                await asyncio.sleep(0.01)
+    left = [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
+    assert not left
