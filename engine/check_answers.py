@@ -140,6 +140,11 @@ class CommandCheck:
         score, of = _read_score(self._score, output)
         return NotMet(self.describe(code, output), score, of, failing_lines(output))
 
+    @property
+    def has_score(self) -> bool:
+        """Whether a regular expression for the score was given."""
+        return self._score is not None
+
     def read_score(self, output: str) -> tuple[float | None, float | None]:
         """Return the score in an output, and the most that it can be; None for what is not known."""
         return _read_score(self._score, output)

@@ -23,6 +23,7 @@ from .tools.user_functions import call_user_function, describe_error, run_in_own
 from .until import Until, name_of
 from .work.folder_copy import copy_of
 from .work.guarded_files import GuardedFiles
+from .work.summary_lines import read_summary
 from .work.watched_files import named_files, shadowing_patterns, watched_patterns
 from .work.work_fingerprint import WorkFingerprint
 
@@ -139,8 +140,17 @@ async def _execute(check: CommandCheck, folder: str | None, first: bool) -> Work
     code, output = await check.execute(folder)
     if first and code in NOT_EXECUTED:
         raise WrongUse(f"until: {check.describe(code, output)}\nGive a command that can be executed there")
-    score, of = check.read_score(output)
+    score, of = check.read_score(output) if check.has_score else _counted_tests(output)
     return replace(answer_of(check.read(code, output), check.command), score=score, of=of)
+
+
+def _counted_tests(output: str) -> tuple[float | None, float | None]:
+    """Return how many tests passed, and how many there were, if the summary of a known runner says it."""
+    summary = read_summary(output)
+    if summary.passed is None and summary.failed is None:
+        return None, None
+    passed = summary.passed or 0
+    return passed, passed + (summary.failed or 0)
 
 
 def _remember(until: Until, folder: str) -> GuardedFiles:

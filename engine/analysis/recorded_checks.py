@@ -34,9 +34,9 @@ from ..decision.facts import Facts
 from ..decision.failures import FAILED_STATUSES
 from ..decision.shell_commands import MAX_LENGTH, is_test, without_prefixes
 from ..decision.shell_syntax import Command, split_commands, unquoted
+from ..work.summary_lines import RunnerSummary, read_summary
 from .lasting_changes import LastingChanges
 from .summary import ResourceUse
-from .summary_lines import RunnerSummary, read_summary
 from .tested_commands import ScriptText, read_script, run_script, runs_tests, stem
 
 Said = Literal["passed", "failed", "unknown"]

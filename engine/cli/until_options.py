@@ -43,7 +43,8 @@ def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False) -> None:
     group.add_argument(
         "--until-score",
         metavar="REGEX",
-        help="the score in its output: one group, or two for what passes and what fails, or (?P<failed>) (?P<passed>)",
+        help="the score in its output: one group, or two for what passes and what fails, or (?P<failed>) (?P<passed>); "
+        "default: the tests that pass, for known runners",
     )
     group.add_argument(
         "--until-timeout",

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from endstop import Redaction, WrongUse, read_record
-from endstop.analysis.summary_lines import read_summary
 from endstop.analysis.tested_commands import read_script
 from endstop.base.sanitize import sanitize
 from endstop.cli.factory import load_policy
@@ -45,6 +44,7 @@ from endstop.proxy.wire import ReportedError
 from endstop.testing.faults.fuzzed_responses import read_response
 from endstop.testing.wires import WIRES, WireFormat
 from endstop.web.otlp_route import _decode
+from endstop.work.summary_lines import read_summary
 
 from .families import Family
 

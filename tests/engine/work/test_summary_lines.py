@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endstop.analysis.summary_lines import HEAD, TAIL, RunnerSummary, read_summary
+from endstop.work.summary_lines import HEAD, TAIL, RunnerSummary, read_summary
 from hypothesis import given
 from hypothesis import strategies as st
 
