@@ -199,8 +199,11 @@ class BackgroundCheck:
         if task is None or not (wait or task.done()):
             return None
         self._waiting = wait
-        await asyncio.wait([task])
-        self._task, self._waiting = None, False
+        try:
+            await asyncio.wait([task])
+        finally:
+            self._waiting = False
+        self._task = None
         self._was_met = task.result().is_final and self._written and await self._state_of_work() != self._checked
         if self._was_met:
             return None

@@ -72,7 +72,10 @@ class WorkCheck:
         began, first = self._clock.now(), not self._asked
         answer = WorkAnswer(said="unknown", detail="it was stopped")
         with self._clock.deadline(self.until.timeout) as deadline:
-            answer = await self._ask_where_it_counts(progress, first)
+            try:
+                answer = await self._ask_where_it_counts(progress, first)
+            except OSError as error:  # a copy could not be made, or a command not be started
+                answer = WorkAnswer(said="unknown", detail=describe_error(error))
         if deadline.cancel_called:
             detail = f"`{self.until.name}` did not end within {self.until.timeout:g} seconds"
             answer = WorkAnswer(said="not_met", detail=detail, timed_out=True)
@@ -154,7 +157,13 @@ def _counted_tests(output: str) -> tuple[float | None, float | None]:
 
 
 def _remember(until: Until, folder: str) -> GuardedFiles:
+    """Keep the files that the check stands on; without those that are only watched if they are too many."""
     named = [name for one in until.commands for name in named_files(one.command, folder)]
     watched = [pattern for one in until.commands for pattern in watched_patterns(one.command)]
     watched += [pattern for one in until.commands for pattern in shadowing_patterns(one.command, folder)]
-    return GuardedFiles(folder, until.guard, named=named, watched=watched)
+    try:
+        return GuardedFiles(folder, until.guard, named=named, watched=watched)
+    except WrongUse as error:
+        files = GuardedFiles(folder, until.guard, named=named)
+        log_warning("until: changes of tests and settings are not noticed", folder=folder, why=str(error))
+        return files

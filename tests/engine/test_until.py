@@ -221,3 +221,29 @@ async def test_two_commands_must_both_succeed(tmp_path: Path) -> None:
     engine = Engine(Scripted(*script), tools=tools, until=Until("test -f a.txt", "test -f b.txt"))
     outcome = await engine.run("go")
     assert (outcome.stop_reason, outcome.checked_by) == ("until_met", "test -f a.txt && test -f b.txt")
+
+
+async def test_tests_that_are_too_large_to_be_watched_do_not_end_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("endstop.work.guarded_files.MAX_BYTES", 100)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").write_text("# " + "x" * 1_000)
+    until = Until("test -f a.txt || python -m pytest --no-such-option", folder=tmp_path)
+    script = [call("write_file", path="a.txt", content="a"), call("finish_task", summary="done"), "more"]
+    outcome = await Engine(Scripted(*script), tools=workspace_tools(tmp_path), until=until).run("go")
+    assert (outcome.stop_reason, outcome.work) == ("until_met", "checked")
+    with pytest.raises(WrongUse, match="can be guarded"):
+        Engine(Scripted(), tools=workspace_tools(tmp_path), until=Until("true", guard=["tests/**"]))
+
+
+async def test_a_copy_that_cannot_be_made_says_nothing_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(folder: str) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("endstop.until_work.copy_of", full)
+    until = Until("true", folder=tmp_path, copy=True)
+    outcome = await Engine(Scripted("Done."), tools=workspace_tools(tmp_path), until=until).run("go")
+    assert (outcome.stop_reason, outcome.work, outcome.checked_by) == ("text_final", "said", "")
