@@ -78,7 +78,16 @@ def run(name: str, task: Repair, way: str, seed: str, given: argparse.Namespace)
     write(task.files, work)
     command = [sys.executable, "-m", "endstop.cli.main", "run", task.prompt, "--model", "local"]
     command += ["--api-base", given.url, "--workspace", str(work), "--record", str(record)]
-    command += ["--temperature", given.temperature, "--seed", seed, "--env", PLAIN_PYTEST, *OPTIONS, *WAYS[way]]
+    command += [
+        "--temperature",
+        given.temperature,
+        "--seed",
+        model_seed(name, seed),
+        "--env",
+        PLAIN_PYTEST,
+        *OPTIONS,
+        *WAYS[way],
+    ]
     began = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment())
     seconds = time.monotonic() - began
@@ -99,6 +108,14 @@ def run(name: str, task: Repair, way: str, seed: str, given: argparse.Namespace)
         "seconds": round(seconds, 1),
         "checks": count_checks(recorded),
     }
+
+
+def model_seed(name: str, seed: str) -> str:
+    """The seed that the model gets: the same in all ways, and another one for each program.
+
+    With one seed for all programs, similar prompts are answered alike: the same draw decides the first call of each run.
+    """
+    return str(100 * int(seed) + list(REPAIRS).index(name.partition("_")[0]))
 
 
 def count_checks(recorded: RecordedRun) -> int:
