@@ -25,7 +25,7 @@ from typing import Any
 from endstop import read_record
 from endstop.decision import events as ev
 from endstop.records.reader import RecordedRun
-from repairs import CHECK, PLAIN_PYTEST, REPAIRS, Repair, environment, is_repaired, text_of, write
+from repairs import CHECK, PLAIN_PYTEST, REPAIRS, environment, is_repaired, text_of, write
 from run_tasks import counted
 
 PLACE = Path("/tmp/endstop-repairs")
@@ -64,21 +64,23 @@ def measure(given: argparse.Namespace) -> None:
         if time.monotonic() - began > 60 * given.minutes:
             print(f"{given.minutes:g} minutes are over before {name}", flush=True)
             return
-        row = {"name": name, "task": task, "way": way, "seed": seed, **run(name, REPAIRS[task], way, seed, given)}
+        row = {"name": name, "task": task, "way": way, "seed": seed, **run(name, task, way, seed, given)}
         with (given.folder / "rows.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         print(json.dumps(row), flush=True)
 
 
-def run(name: str, task: Repair, way: str, seed: str, given: argparse.Namespace) -> dict[str, Any]:
-    """Run one task in one way; gives what came of it."""
+def run(name: str, program: str, way: str, seed: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Repair one program in one way; gives what came of it."""
+    task = REPAIRS[program]
     work, record = given.folder / name, given.folder / f"{name}.jsonl"
     shutil.rmtree(work, ignore_errors=True)
     record.unlink(missing_ok=True)
     write(task.files, work)
     command = [sys.executable, "-m", "endstop.cli.main", "run", task.prompt, "--model", "local"]
     command += ["--api-base", given.url, "--workspace", str(work), "--record", str(record)]
-    command += ["--temperature", given.temperature, "--seed", seed, "--env", PLAIN_PYTEST, *OPTIONS, *WAYS[way]]
+    command += ["--temperature", given.temperature, "--seed", model_seed(program, seed)]
+    command += ["--env", PLAIN_PYTEST, *OPTIONS, *WAYS[way]]
     began = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment())
     seconds = time.monotonic() - began
@@ -99,6 +101,14 @@ def run(name: str, task: Repair, way: str, seed: str, given: argparse.Namespace)
         "seconds": round(seconds, 1),
         "checks": count_checks(recorded),
     }
+
+
+def model_seed(task: str, seed: str) -> str:
+    """The seed that the model gets: the same in all ways, and another one for each program.
+
+    With one seed for all programs the same draw decides the first call of each run, since the prompts are alike.
+    """
+    return str(100 * int(seed) + list(REPAIRS).index(task))
 
 
 def count_checks(recorded: RecordedRun) -> int:
