@@ -32,7 +32,6 @@ from ..tools import workspace_tools
 from ..tools.control import CONTROL_TOOLS
 from ..tools.output import NAME as OUTPUT_TOOL
 from ..tools.tool import Tool
-from ..until import CHECK_SECONDS, SHARE
 from ..user_message import Prompt
 from .factory import (
     build_evaluator,
@@ -49,7 +48,7 @@ from .factory import (
 )
 from .options import build_redaction, parse_finish_words, sampling_settings
 from .question_prompt import is_interactive
-from .until_options import build_until
+from .until_options import build_until, options_given
 
 
 def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None) -> Engine:
@@ -342,13 +341,6 @@ def options_to_repeat(args: argparse.Namespace) -> str:
         "tools",
         "workspace",
         "gate",
-        "until",
-        "until_criteria",
-        "guard",
-        "until_score",
-        "until_in",
-        "until_timeout",
-        "until_share",
         "env",
         "evaluate",
         "evaluate_plain",
@@ -356,11 +348,10 @@ def options_to_repeat(args: argparse.Namespace) -> str:
     ):
         value = getattr(args, name)
         for one in value if isinstance(value, list) else [value]:
-            if one not in (None, "", CHECK_SECONDS, SHARE):
-                written += [f"--{name.replace('_', '-')}", mask_url(one) if name == "api_base" else f"{one}"]
+            if one is not None:
+                written += [f"--{name.replace('_', '-')}", mask_url(one) if name == "api_base" else one]
+    written += options_given(args)
     written += ["--allow-run"] if args.allow_run else []
-    written += ["--until-copy"] if args.until_copy else []
-    written += [] if args.until_from_failing else ["--no-until-from-failing"]
     written += ["--redact"] if args.redact else []
     written += ["--redact-phones"] if args.redact_phones else []
     written += [part for word in args.redact_words for part in ("--redact-word", word)]

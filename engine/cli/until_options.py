@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..check_answers import Check
@@ -82,13 +83,27 @@ def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False) -> None:
 _DEFAULTS: dict[str, object] = {
     "guard": [],
     "until_score": None,
+    "until_in": "",
     "until_timeout": CHECK_SECONDS,
     "until_share": SHARE,
     "until_copy": False,
-    "until_in": "",
     "until_from_failing": True,
 }
-"""What the options of a check, besides the check itself, are without it."""
+"""Defaults of the options that have a meaning only together with a check."""
+
+
+def options_given(args: argparse.Namespace) -> Iterator[str]:
+    """Yield the options of the check, and their values, as they have to be repeated on a command line."""
+    for name, default in {"until": [], "until_criteria": None, **_DEFAULTS}.items():
+        value = getattr(args, name, default)
+        option = name.replace("_", "-")
+        if value == default:
+            continue
+        if isinstance(value, bool):
+            yield f"--{option}" if value else f"--no-{option}"
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            yield from (f"--{option}", f"{one}")
 
 
 def build_until(args: argparse.Namespace, folder: str | None, provider: Provider | None = None) -> Until | None:
@@ -98,10 +113,9 @@ def build_until(args: argparse.Namespace, folder: str | None, provider: Provider
     """
     criteria = _criteria(args, folder, provider)
     if not (args.until or criteria):
-        for name, default in _DEFAULTS.items():
-            if getattr(args, name, default) != default:
-                option = name.replace("_", "-") if default is not True else f"no-{name.replace('_', '-')}"
-                raise WrongUse(f"--{option} is about a check: give it with --until 'pytest -q'")
+        option = next(options_given(args), None)
+        if option is not None:
+            raise WrongUse(f"{option} is about a check: give it with --until 'pytest -q'")
         return None
     for command in args.until:
         if not command.strip():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import pytest
+from endstop.cli.until_options import add_until, options_given
 
 from ...console import Done, endstop
 from ...servers import ChatServer, call
@@ -115,3 +117,22 @@ async def test_a_check_that_cannot_work_is_a_mistake_of_use_and_nothing_is_reque
     assert done.code == 2
     assert "internal error" not in done.err
     assert "Traceback" not in done.err
+
+
+def parsed(*options: str) -> Namespace:
+    parser = ArgumentParser()
+    add_until(parser)
+    return parser.parse_args(options)
+
+
+def test_options_to_repeat_are_those_that_were_given_whatever_their_values_are() -> None:
+    for given in (
+        (),
+        ("--until", "make test", "--until", "ruff check ."),
+        ("--until", "true", "--guard", "*.ini", "--until-score", r"(\d+)", "--until-in", "docker run x"),
+        ("--until", "true", "--until-timeout", "0.25", "--until-copy"),
+        ("--until-criteria", "goal.md", "--until-share", "0.5", "--no-until-from-failing"),
+    ):
+        repeated = tuple(options_given(parsed(*given)))
+        assert parsed(*repeated) == parsed(*given)
+    assert list(options_given(parsed("--until", "true", "--until-share", "0.25"))) == ["--until", "true"]
