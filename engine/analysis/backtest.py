@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import msgspec
 from msgspec import Struct
@@ -157,8 +157,8 @@ class SavedUsage(Struct, frozen=True, kw_only=True):
     """Whether some token counts are estimates."""
 
 
-class SessionCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One session under one policy, with its identification."""
+class IdentifiedSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What identifies a session in the results of a backtest."""
 
     record: str
     """Path of the record."""
@@ -168,19 +168,30 @@ class SessionCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_reason: str = ""
     """Stop reason in the record."""
     verdict: EvaluationVerdict = "not_run"
+
+    @classmethod
+    def of(cls, record: str, session: SessionBacktest, **own: Any) -> Self:
+        """Return the session in the record at this path. own: the fields that identify nothing."""
+        return cls(
+            record=record,
+            session_id=session.session_id,
+            model=session.model,
+            used=session.used,
+            stop_reason=session.stop_reason,
+            verdict=session.verdict,
+            **own,
+        )
+
+
+class SessionCase(IdentifiedSession, frozen=True, kw_only=True, omit_defaults=True):
+    """One session under one policy, with its identification."""
+
     finding: SessionFinding
 
 
-class CheckedSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CheckedSession(IdentifiedSession, frozen=True, kw_only=True, omit_defaults=True):
     """The checks of one session, with its identification."""
 
-    record: str
-    """Path of the record."""
-    session_id: str
-    model: str = ""
-    used: ResourceUse = ResourceUse()
-    stop_reason: str = ""
-    verdict: EvaluationVerdict = "not_run"
     until: SessionChecks
 
 
@@ -302,7 +313,7 @@ def backtest_records(
             session = replace(session, verdict=_labelled_verdict(session, labels, path))
         verdicts[session.verdict] += 1
         if session.checks is not None:
-            found = checked_session(str(path), session, session.checks)
+            found = CheckedSession.of(str(path), session, until=session.checks)
             checked.add(found)
             if on_checked is not None:
                 on_checked(found)
@@ -457,28 +468,7 @@ def _supposed_steps(run: BacktestResult, policy: int) -> int:
 
 def session_case(record: str, session: SessionBacktest, number: int) -> SessionCase:
     """Return the session under the policy with this number, from 0."""
-    return SessionCase(
-        record=record,
-        session_id=session.session_id,
-        model=session.model,
-        used=session.used,
-        stop_reason=session.stop_reason,
-        verdict=session.verdict,
-        finding=session.findings[number],
-    )
-
-
-def checked_session(record: str, session: SessionBacktest, checks: SessionChecks) -> CheckedSession:
-    """Return the checks of a session with its identification."""
-    return CheckedSession(
-        record=record,
-        session_id=session.session_id,
-        model=session.model,
-        used=session.used,
-        stop_reason=session.stop_reason,
-        verdict=session.verdict,
-        until=checks,
-    )
+    return SessionCase.of(record, session, finding=session.findings[number])
 
 
 class CheckedSessions:
