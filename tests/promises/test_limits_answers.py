@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Budget, Engine, Impossible, ModelOptions, Tool
+from endstop import Budget, Engine, ModelOptions, Tool
 from endstop.decision import (
     POLICIES,
     FinishReport,
@@ -36,6 +36,7 @@ from endstop.tools import ask_user, attempt_completion, finish_task, task_done
 from msgspec.structs import replace
 
 from ..engine_options import grouped
+from ..work_checks import cannot_pass, never_passes, passes_later
 
 EMPTY = ["", "  ", "\n", "\t\r\n", "\u200b", "\u200b \u2060\ufeff", "\u00a0\u3000", "\u2800", "\u3164", "\ufe0f"]
 HALF = "I have looked at the half of it."
@@ -123,24 +124,12 @@ LOOK = [say(HALF), call("work", n=1)]
 """Text beside a call: it ends no run."""
 
 
-async def _passes_later(run: Any) -> bool:
-    return bool(run.facts.steps)
-
-
-async def _never_passes(run: Any) -> bool:
-    return False
-
-
-async def _cannot_pass(run: Any) -> bool | Impossible:
-    return Impossible("there is no disk") if run.facts.steps else False
-
-
 ENDINGS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "completed": ([LOOK, [call("finish_task", summary="All is done.")]], {}),
     "text_final": ([LOOK, "Paris."], {"text_rule": _has_no_calls}),
     "judged": ([LOOK], {"judge": True, "policy": {"max_inner_steps": 1}}),
     "handled": ([], {"prompt_handlers": [lambda prompt, run: Answer("Hello.")]}),
-    "until_met": ([LOOK], {"until": _passes_later}),
+    "until_met": ([LOOK], {"until": passes_later}),
     "awaiting_input": ([LOOK, [say("Which?"), call("ask_user", question="Which?")]], {}),
     "step_limit": ([LOOK] * 3, {"policy": {"limits": Limits(steps=2)}}),
     "token_limit": (
@@ -159,8 +148,8 @@ ENDINGS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "completion_rejected": ([LOOK, *[[call("finish_task", summary="x")]] * 5], {"gates": [lambda c, r: Reject("no")]}),
     "no_answer": ([LOOK, *[""] * 6], {}),
     "invalid_calls": ([LOOK, *[[call("nobody")]] * 5], {}),
-    "until_stalled": ([LOOK] * 9, {"until": _never_passes, "policy": {"patience": Patience(checks=1)}}),
-    "blocked": ([LOOK] * 9, {"until": _cannot_pass}),
+    "until_stalled": ([LOOK] * 9, {"until": never_passes, "policy": {"patience": Patience(checks=1)}}),
+    "blocked": ([LOOK] * 9, {"until": cannot_pass}),
     "refusal": ([LOOK, *[[FinishReport("content_filter", "content_filter")]] * 3], {}),
     "provider_error": ([LOOK, [say("The port"), Unavailable("down")]], {}),
     "internal_error": ([LOOK, [call("work", n=2)]], {"decide": True}),

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, EvaluationInput, Hooks, Impossible, Runtime, Session, Tool, read_record
+from endstop import Engine, EvaluationInput, Hooks, Runtime, Session, Tool, read_record
 from endstop.decision import (
     POLICIES,
     STATUS_OF,
@@ -33,6 +33,7 @@ from endstop.tools import ask_user, finish_task
 from msgspec.structs import replace
 
 from ..engine_options import grouped
+from ..work_checks import cannot_pass, never_passes, passes_later
 
 
 async def work(n: int = 1) -> str:
@@ -601,18 +602,6 @@ def test_B7_each_of_these_ends_is_off_by_default() -> None:
 # ---- B8
 
 
-async def _passes_later(run: Any) -> bool:
-    return bool(run.facts.steps)
-
-
-async def _never_passes(run: Any) -> bool:
-    return False
-
-
-async def _cannot_pass(run: Any) -> bool | Impossible:
-    return Impossible("there is no disk") if run.facts.steps else False
-
-
 ENDINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "completed": ([call("finish_task", summary="done")], {}),
     "text_final": ("Paris.", {}),
@@ -621,7 +610,7 @@ ENDINGS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"judge": lambda run: Verdict("complete"), "policy": {"max_inner_steps": 1}},
     ),
     "handled": ("", {"prompt_handlers": [lambda prompt, run: Answer("hi")]}),
-    "until_met": ([call("work")], {"until": _passes_later}),
+    "until_met": ([call("work")], {"until": passes_later}),
     "awaiting_input": ([call("ask_user", question="Which?")], {}),
     "step_limit": ([call("work")], {"policy": {"limits": Limits(steps=2)}}),
     "token_limit": ([call("work")], {"policy": {"limits": Limits(output_tokens=6)}}),
@@ -634,8 +623,8 @@ ENDINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "completion_rejected": ([call("finish_task", summary="x")], {"gates": [lambda completion, run: Reject("no")]}),
     "no_answer": ("", {}),
     "invalid_calls": ([call("nobody")], {}),
-    "until_stalled": ([call("work")], {"until": _never_passes, "policy": {"patience": Patience(checks=1)}}),
-    "blocked": ([call("work")], {"until": _cannot_pass}),
+    "until_stalled": ([call("work")], {"until": never_passes, "policy": {"patience": Patience(checks=1)}}),
+    "blocked": ([call("work")], {"until": cannot_pass}),
     "refusal": ([FinishReport("content_filter", "content_filter")], {}),
     "provider_error": (Unavailable("the model is overloaded"), {}),
     "internal_error": (3, {}),

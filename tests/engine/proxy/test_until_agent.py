@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from aiohttp import web
 from endstop import Until, read_record
 from endstop.decision import POLICIES, Outcome
 from endstop.decision import events as ev
@@ -52,21 +50,11 @@ class Claimer(Vendors):
     def __init__(self) -> None:
         super().__init__("finisher")
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        body = await request.json()
-        self.requests.append(body)
-        wire = next(one for one in WIRES if request.path.endswith(one.path))
+    def _response(self, wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
         last = json.dumps((body.get("messages") or body["input"])[-1])
         works = wire.results(body) == 0 or "Not accepted" in last
         name, arguments = ("work", {"n": len(self.requests)}) if works else ("finish_task", {"summary": TEXT})
-        whole = wire.whole(str(len(self.requests)), "", (f"call_{len(self.requests)}", name, json.dumps(arguments)))
-        if not body.get("stream"):
-            return web.json_response(whole)
-        reply = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await reply.prepare(request)
-        with suppress(ConnectionError):
-            await self._stream(wire, whole, reply)
-        return reply
+        return wire.whole(str(len(self.requests)), "", (f"call_{len(self.requests)}", name, json.dumps(arguments)))
 
 
 class Endless(Vendors):

@@ -36,6 +36,17 @@ class Vendors:
         body = await request.json()
         self.requests.append(body)
         wire = next(one for one in WIRES if request.path.endswith(one.path))
+        whole = self._response(wire, body)
+        if not body.get("stream"):
+            return web.json_response(whole)
+        reply = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await reply.prepare(request)
+        with suppress(ConnectionError):
+            await self._stream(wire, whole, reply)
+        return reply
+
+    def _response(self, wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
+        """What the model says to this request."""
         results = wire.results(body)
         call: tuple[str, str, str] | None = (f"call_{results}", "work", json.dumps({"n": results}))
         if self.kind == "circle":
@@ -46,14 +57,7 @@ class Vendors:
             call = None
         elif results >= 2:
             call = None if self.kind == "ordinary" else ("call_end", "finish_task", json.dumps({"summary": TEXT}))
-        whole = wire.whole(str(results), "" if call else TEXT, call)
-        if not body.get("stream"):
-            return web.json_response(whole)
-        reply = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await reply.prepare(request)
-        with suppress(ConnectionError):
-            await self._stream(wire, whole, reply)
-        return reply
+        return wire.whole(str(results), "" if call else TEXT, call)
 
     async def _stream(self, wire: Wire, whole: dict[str, Any], reply: web.StreamResponse) -> None:
         *begin, end = wire.events(whole)
