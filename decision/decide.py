@@ -15,15 +15,14 @@ from msgspec.structs import replace
 from .decisions import Decision, GoOn, Pause, Stop, TraceEntry
 from .errors import WrongUse, did_you_mean
 from .facts import Facts
-from .guards import GUARDS
 from .limit_usage import limit_statuses
 from .limits import STOP_REASONS
 from .messages import is_blank
 from .outcome import AnswerFrom, Outcome
 from .policy import Policy
-from .rules import RULES, Rule
+from .rules import Rule
 from .until_facts import CheckFacts
-from .until_rules import CHECK_GUARD, CHECK_RULE
+from .until_rules import ALL_GUARDS, ALL_RULES
 
 _PLAIN = frozenset({type(None), str, int, bool})
 
@@ -187,12 +186,12 @@ def _gave_same_text(facts: Facts, reason: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _rules_of(names: tuple[str, ...], user_rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    return select_rules(names, (*RULES, CHECK_RULE, *user_rules))
+    return select_rules(names, (*ALL_RULES, *user_rules))
 
 
 @lru_cache(maxsize=256)
 def _guards_of(names: tuple[str, ...], user_rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    return select_rules(names, (*GUARDS, CHECK_GUARD, *user_rules))
+    return select_rules(names, (*ALL_GUARDS, *user_rules))
 
 
 def select_rules(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rule, ...]:

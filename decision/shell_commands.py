@@ -228,10 +228,15 @@ def _manage(arguments: list[str]) -> CallEffect:
     return _CHANGES if task in ("migrate", "makemigrations", "startapp", "loaddata", "flush") else _UNKNOWN
 
 
+def gives_command(word: str) -> bool:
+    """Return whether an option of a shell says that the next word is a command: `-c`, `-lc`."""
+    return word[:1] == "-" and word[1:2] != "-" and "c" in word
+
+
 def _shell(arguments: list[str], document: str, depth: int) -> CallEffect:
     """Return the effect of a shell: of the text given with `-c` or in a here document, or of a script."""
     for at, word in enumerate(arguments):
-        if word[:1] == "-" and word[1:2] != "-" and "c" in word and at + 1 < len(arguments):
+        if gives_command(word) and at + 1 < len(arguments):
             return _nested(arguments[at + 1], depth)
         if word[:1] not in "-+":
             return _CHECKS if is_test(word) else _of_output(word, arguments[at + 1 :])

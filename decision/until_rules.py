@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from .decisions import Decision, GoOn, Stop
 from .facts import Facts
+from .guards import GUARDS
 from .policy import Policy, fill_in
-from .rules import Rule
+from .rules import RULES, Rule
 
 
 def _until(facts: Facts, policy: Policy) -> Decision | None:
@@ -63,3 +64,6 @@ CHECK_GUARD = Rule(
     ("check_in_vain",),
     _check_stalled,
 )
+ALL_RULES = (CHECK_RULE, *RULES)
+ALL_GUARDS = (CHECK_GUARD, *GUARDS)
+"""The built-in rules and guards, with those of a run with a check."""

@@ -24,7 +24,7 @@ from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
 from endstop.decision.finish_words import ACTIONS, documented_words
 from endstop.decision.settings import Settings, describe_type, setting_types
-from endstop.decision.until_rules import CHECK_GUARD, CHECK_RULE
+from endstop.decision.until_rules import ALL_GUARDS, ALL_RULES
 from endstop.evaluation import EVALUATED_STATUSES
 from endstop.web.ag_ui.protocol import custom_name
 from endstop.web.ag_ui.translate import HANDLERS
@@ -117,7 +117,7 @@ class Ending(NamedTuple):
 
 
 AGAIN = "Give the session its next prompt."
-EVERY_RULE = (CHECK_RULE, *RULES, CHECK_GUARD, *GUARDS)
+EVERY_RULE = (*ALL_RULES, *ALL_GUARDS)
 """The built-in rules and guards, with those of a run with a check."""
 ENDINGS = {
     "completed": Ending("The model called a completion tool, and its handler and all gates accepted.", AGAIN),

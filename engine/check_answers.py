@@ -41,7 +41,7 @@ MOST_FAILING_LINES = 20
 """Most failing lines at the beginning of an answer."""
 CANNOT_TELL = 125
 """Exit code of a command that cannot tell now."""
-NOT_EXECUTED = frozenset({126, 127})
+NOT_STARTED = frozenset({126, 127})
 """Exit codes of the shell for a command that is not executable or does not exist."""
 
 
@@ -137,7 +137,7 @@ class CommandCheck:
             return None
         if code == 0:
             return Met()
-        score, of = _read_score(self._score, output)
+        score, of = self.read_score(output)
         return NotMet(self.describe(code, output), score, of, failing_lines(output))
 
     @property

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from .check_answers import NOT_EXECUTED, CommandCheck, WorkAnswer, answer_of
+from .check_answers import NOT_STARTED, CommandCheck, WorkAnswer, answer_of
 from .decision import WrongUse
 from .providers._logging import log_warning
 from .providers.clock import Clock
@@ -141,10 +141,13 @@ class WorkCheck:
 
 async def _execute(check: CommandCheck, folder: str | None, first: bool) -> WorkAnswer:
     code, output = await check.execute(folder)
-    if first and code in NOT_EXECUTED:
+    if first and code in NOT_STARTED:
         raise WrongUse(f"until: {check.describe(code, output)}\nGive a command that can be executed there")
+    answer = answer_of(check.read(code, output), check.command)
+    if answer.score is not None:
+        return answer
     score, of = check.read_score(output) if check.has_score else _counted_tests(output)
-    return replace(answer_of(check.read(code, output), check.command), score=score, of=of)
+    return replace(answer, score=score, of=of)
 
 
 def _counted_tests(output: str) -> tuple[float | None, float | None]:

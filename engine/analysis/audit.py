@@ -12,8 +12,6 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, field
 
 from ..decision import (
-    GUARDS,
-    RULES,
     EvaluationVerdict,
     Event,
     Facts,
@@ -30,7 +28,7 @@ from ..decision.call_judgement import CallJudge
 from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
 from ..decision.run_origin import is_foreign
-from ..decision.until_rules import CHECK_GUARD, CHECK_RULE
+from ..decision.until_rules import ALL_GUARDS, ALL_RULES
 from .foreign_loops import without_shipped_limit
 from .policy_simulation import BacktestResult, Finding, Parting, backtest
 from .summary import ResourceUse, RunSummary, is_error
@@ -39,7 +37,7 @@ MAX_TEXT = 2_000
 """Number of characters kept of each text."""
 MAX_STEPS = 5_000
 """Number of steps kept per run; further ones are only counted."""
-_RULES = {rule.name: rule for rule in (*RULES, CHECK_RULE, *GUARDS, CHECK_GUARD)}
+_RULES = {rule.name: rule for rule in (*ALL_RULES, *ALL_GUARDS)}
 
 
 class Audit(Struct, kw_only=True):

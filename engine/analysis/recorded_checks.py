@@ -26,6 +26,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..check_answers import NOT_STARTED
 from ..decision import events as ev
 from ..decision.call_effects import shell_command
 from ..decision.call_judgement import CallJudge, CallJudgement
@@ -46,8 +47,6 @@ COMMAND_LENGTH = 160
 MAX_SCRIPTS = 200
 """Maximum number of the run's own scripts that are remembered."""
 _SAID_BY_UNTIL: dict[str, Said] = {"met": "passed", "not_met": "failed", "impossible": "failed"}
-NOT_STARTED = (126, 127)
-"""Exit codes with which a shell says that it could not start a command."""
 
 
 class RecordedCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,9 +58,9 @@ class RecordedCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first `COMMAND_LENGTH` characters of the command."""
     said: Said
     passed: int | None = None
-    """Number of tests that passed, if a summary gives it."""
+    """Number of tests that passed, from the test runner's summary; None if there is no summary."""
     failed: int | None = None
-    """Number of tests that failed or ended in an error, if a summary gives it."""
+    """Number of tests that failed or ended in an error, from the same summary; None if there is no summary."""
     used: ResourceUse = ResourceUse()
     """Usage of the run when the step of the check had ended."""
 

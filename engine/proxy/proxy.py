@@ -378,8 +378,8 @@ class Proxy:
             run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), agent_of(incoming))
             if not run.known and self.options.offer_completion and not self.options.dry_run:
                 run.offers_completion = lacks_completion(request, self.options.completion)
-            if not run.known and self._has_check(request):
-                run.check = self._open_check(run.follower) if self._open_check is not None else None
+            if not run.known and self._open_check is not None and self._has_check(request):
+                run.check = self._open_check(run.follower)
             cuts, key = not self.options.dry_run, key_of(incoming)
             exchange = FollowedExchange(wire, request, run, cuts=cuts, key=key, hide=self._secrets, size=size)
         except Exception as error:

@@ -17,8 +17,6 @@ from ..answers import recorded_answers
 from ..config import Observers
 from ..context import QueuedMessage
 from ..decision import (
-    GUARDS,
-    RULES,
     AnyChunk,
     Decision,
     Facts,
@@ -33,7 +31,7 @@ from ..decision import (
 )
 from ..decision import events as ev
 from ..decision.run_origin import is_foreign
-from ..decision.until_rules import CHECK_GUARD, CHECK_RULE
+from ..decision.until_rules import ALL_GUARDS, ALL_RULES
 from ..engine import Engine
 from ..option_groups import Decide, Execute, Hooks, ModelOptions, Runtime, execute_here
 from ..providers import Exchange, Exhausted, Interrupted, Prices, Request
@@ -371,7 +369,7 @@ def _policy_of(started: ev.RunStarted) -> Policy:
 
 def _check_rules(recorded: RecordedRun, rules: Sequence[Rule]) -> None:
     started = recorded.started
-    known = {rule.name for rule in (*RULES, CHECK_RULE, *GUARDS, CHECK_GUARD, *rules)}
+    known = {rule.name for rule in (*ALL_RULES, *ALL_GUARDS, *rules)}
     own = [name for name in (*started.policy.rules, *started.policy.guards) if name not in known]
     if own:
         raise WrongUse(

@@ -19,12 +19,13 @@ MAX_READ_BYTES = 1024 * 1024 * 1024
 """Number of bytes that one call reads. Files past it are compared by size and time until they change again."""
 RACY_NS = 2_000_000_000
 """Nanoseconds within which a file system may give two changes the same time: 2 s on FAT, a few ms on most others."""
-_CHUNK = 1024 * 1024
-_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+CHUNK_BYTES = 1024 * 1024
+READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 UNREADABLE = b"unreadable"
+"""State of what cannot be read. Before that of a file stands its kind."""
 SPECIAL = b"special"
-"""A socket, fifo or device: never opened."""
+"""State of a socket, fifo or device. These are not opened, since opening one may block."""
 
 _Stamp = tuple[int, int, int, int, int]
 """Mode, size, times of the last change of content and of anything, and the inode."""
@@ -96,12 +97,12 @@ def _link_state(path: str) -> bytes:
 
 def _content_hash(path: str) -> bytes:
     """Return the hash of a regular file's content. Raises OSError, also if the file has become something else."""
-    handle = os.open(path, _OPEN)
+    handle = os.open(path, READ_FLAGS)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(f"{path!r} is no regular file any more")
         digest = hashlib.blake2b(digest_size=16)
-        while chunk := os.read(handle, _CHUNK):
+        while chunk := os.read(handle, CHUNK_BYTES):
             digest.update(chunk)
         return digest.hexdigest().encode()
     finally:

@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from .file_states import CHUNK_BYTES, READ_FLAGS
 from .git_files import GitFiles
 
 DEPENDENCIES = frozenset({"node_modules", ".venv", "venv", ".tox", ".nox"})
@@ -31,9 +32,7 @@ LARGE_BYTES = 20_000_000
 
 _NOT_COPIED = frozenset({"__pycache__", ".pytest_cache", ".git"})
 _GIT_PARTS = ("HEAD", "config", "index", "info", "packed-refs", "refs", "reftable", "shallow")
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-_CHUNK = 1024 * 1024
 
 
 @contextmanager
@@ -147,7 +146,7 @@ def _is_large(folder: str) -> bool:
 def copy_file(source: str, target: str) -> None:
     """Copy a regular file with its mode and times. Anything else, and what cannot be read, is left out."""
     try:
-        reading = os.open(source, _READ)
+        reading = os.open(source, READ_FLAGS)
     except OSError:
         return
     try:
@@ -170,7 +169,7 @@ def _copy_content(reading: int, writing: int) -> None:
         with suppress(OSError):  # as between some file systems; a disk that is full says so again below
             while os.copy_file_range(reading, writing, 1 << 30):
                 pass
-    while chunk := os.read(reading, _CHUNK):
+    while chunk := os.read(reading, CHUNK_BYTES):
         left = memoryview(chunk)
         while left:
             left = left[os.write(writing, left) :]

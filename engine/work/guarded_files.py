@@ -24,14 +24,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..decision import WrongUse
-from .file_states import UNREADABLE, FileStates
+from .file_states import CHUNK_BYTES, READ_FLAGS, UNREADABLE, FileStates
 from .folder_copy import DEPENDENCIES, FolderCopy, temporary_place
 from .path_patterns import PathPattern
 
 MAX_BYTES = 200_000_000
 """Number of bytes that all guarded files of a folder may have together."""
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_CHUNK = 1024 * 1024
 
 
 class _Original(NamedTuple):
@@ -183,8 +181,8 @@ class GuardedFiles:
         if not stat.S_ISREG(found.st_mode) or path in self._unreadable:
             return None
         begin = self._contents.tell()
-        with open(os.open(whole_path, _READ), "rb") as file:
-            shutil.copyfileobj(file, self._contents, _CHUNK)
+        with open(os.open(whole_path, READ_FLAGS), "rb") as file:
+            shutil.copyfileobj(file, self._contents, CHUNK_BYTES)
         mode = stat.S_IMODE(found.st_mode) & 0o777
         return _Original(begin, self._contents.tell() - begin, mode, found.st_mtime_ns, None)
 
@@ -215,7 +213,7 @@ class GuardedFiles:
         at, end = original.at, original.at + original.size
         with open(target, "xb") as file:
             while at < end:
-                chunk = os.pread(self._contents.fileno(), min(_CHUNK, end - at), at)
+                chunk = os.pread(self._contents.fileno(), min(CHUNK_BYTES, end - at), at)
                 if not chunk:
                     raise OSError(f"the original of {path!r} has been lost")
                 file.write(chunk)

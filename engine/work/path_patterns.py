@@ -43,15 +43,15 @@ class PathPattern:
         self._path = re.compile(_path_expression(self._names, inside="/.+" if text.endswith("/") else "(?:/.+)?"))
 
     def fits(self, path: str) -> bool:
-        """Return whether the pattern fits a path: relative to the folder, with `/` between its names."""
+        """Return whether a path matches the pattern. path: relative to the folder, with `/` as the separator."""
         return self._path.fullmatch(path) is not None
 
     def leads_into(self, folder: Sequence[str]) -> bool:
-        """Return whether the pattern may fit something in a folder, given as the names below the top one."""
+        """Return whether the pattern may match a path in a folder. folder: the names on the way to it."""
         return self._fits_begin(folder) is not False
 
     def begins_with(self, folder: Sequence[str]) -> bool:
-        """Return whether the pattern itself names a folder, not just with a `**`."""
+        """Return whether the pattern names a folder, given as for `leads_into`, other than by a `**`."""
         return self._fits_begin(folder) is True
 
     def _fits_begin(self, folder: Sequence[str]) -> bool | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..decision.shell_commands import MAX_DEPTH, MAX_LENGTH, without_prefixes
+from ..decision.shell_commands import MAX_DEPTH, MAX_LENGTH, gives_command, without_prefixes
 from ..decision.shell_syntax import split_commands, unquoted
 from .path_patterns import exact_pattern
 
@@ -138,7 +138,7 @@ def _program(words: list[str], folder: str, depth: int) -> Iterator[_Program]:
     if depth >= MAX_DEPTH:
         return
     if name in _SHELLS:
-        text = next((after for word, after in pairwise(words[1:]) if _is_command_option(word)), "")
+        text = next((after for word, after in pairwise(words[1:]) if gives_command(word)), "")
         yield from _programs(text, folder, depth + 1)
     elif name == "eval":
         yield from _programs(" ".join(words[1:]), folder, depth + 1)
@@ -151,10 +151,6 @@ def _program(words: list[str], folder: str, depth: int) -> Iterator[_Program]:
             yield from _program(rest, folder, depth + 1)
 
 
-def _is_command_option(word: str) -> bool:
-    return word[:1] == "-" and word[1:2] != "-" and "c" in word
-
-
 def _words_of_the_check(program: _Program) -> Iterator[str]:
     """Yield the words that may name a file which is a part of the check."""
     name, words, _ = program
@@ -162,7 +158,7 @@ def _words_of_the_check(program: _Program) -> Iterator[str]:
         yield words[0]
     operands = [word for word in words[1:] if word[:1] not in ("-", "+")]
     if name in _INTERPRETERS or name in _SHELLS or name in ("source", "."):
-        yield _script(words, text_options=_is_command_option if name in _SHELLS else _TEXT_OPTIONS.__contains__)
+        yield _script(words, text_options=gives_command if name in _SHELLS else _TEXT_OPTIONS.__contains__)
     elif name in _RUNNERS_OF_FILES:
         yield from (word.partition("::")[0] for word in operands)
     short = _SHORT_OPTIONS_OF_SETTINGS.get(name)

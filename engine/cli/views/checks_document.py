@@ -76,13 +76,11 @@ def _groups(report: BacktestReport) -> Table[GroupRow]:
             Column("", "count", lambda row: row.found.sessions),
             Column("with a check", "count", lambda row: row.found.checked),
             Column("passed", "count", lambda row: row.found.met),
-            Column(
-                "steps after", "figures", lambda row: _steps(row.found.steps_after_met, row.found.steps_after_met_share)
-            ),
+            Column("steps after", "figures", _steps_after),
             *([Column[GroupRow]("cost after", "figures", _cost, spare=2)] if priced else []),
             Column("until stops", "count", lambda row: row.found.stopped, spare=4),
             Column("too early", "count", lambda row: row.found.changed_after_stop, spare=3),
-            Column("saved", "figures", lambda row: _steps(row.found.saved_steps, row.found.saved_steps_share)),
+            Column("saved", "figures", _saved_steps),
             Column("failing, done", "count", lambda row: row.found.failing_but_done, spare=1),
         ),
         rows=[GroupRow(name, report.checks[name]) for name in names],
@@ -91,6 +89,10 @@ def _groups(report: BacktestReport) -> Table[GroupRow]:
 
 def _steps_after(row: GroupRow) -> str:
     return _steps(row.found.steps_after_met, row.found.steps_after_met_share)
+
+
+def _saved_steps(row: GroupRow) -> str:
+    return _steps(row.found.saved_steps, row.found.saved_steps_share)
 
 
 def _steps(number: int, share: Interval | None) -> str:
