@@ -442,7 +442,7 @@ class CheckStarted(_Event, frozen=True, kw_only=True, tag="CHECK_STARTED"):
     """The step before the check."""
     place: CheckPlace
     name: Text
-    """The commands of the check, or its function's qualified name."""
+    """Name of the check: its commands, or the name of its function."""
     work: str = ""
     """Fingerprint of the work that is checked; a check is not repeated as long as it is the same."""
 

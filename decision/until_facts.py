@@ -20,16 +20,16 @@ CheckPlace = Literal["start", "step", "response", "write", "claim", "stop"]
 and after a response streams. `write`: before a call that may write, which waits for a running check. `claim`: before a
 completion, a final text or a report that the task is impossible is answered. `stop`: before any other end."""
 CUT_FOR_CHECK = "check"
-"""`ResponseFinished.cut_for` of a response that was cut because the check is met."""
+"""Value of `ResponseFinished.cut_for` if the engine stopped reading a response because the user's check is met."""
 REMEMBERED_FAILURES = 64
-"""Number of different failures of a check that the facts remember."""
+"""Maximum number of marks in `CheckFacts.failures`; the oldest are dropped."""
 
 
 class CheckFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the check of a run has said so far."""
 
     name: str = ""
-    """The check: its commands, or its function's qualified name."""
+    """Name of the check: its commands, or the name of its function."""
     said: CheckSaid | None = None
     """The newest answer; None before the first one."""
     detail: str = ""

@@ -28,9 +28,9 @@ RECORD, PICTURE = PICTURES / "until.jsonl", PICTURES / "until.svg"
 TASK = "The tests fail. Make them pass."
 SCORE = r"(?:(?P<failed>\d+) failed, )?(?P<passed>\d+) passed"
 WORDS = 300
-"""Words of the response that is cut, before its call."""
+"""Number of words that the last response, the one that is cut, would have before its tool call."""
 PACE = 0.03
-"""Seconds between two words of it."""
+"""Seconds between two of these words."""
 
 WIDTH, HEIGHT, LEFT, EDGE, TOP, BOTTOM, STEP = 960, 400, 70, 20, 90, 290, 82
 """Pixels: the picture, its edges, the lines of all tests and of none, and a step."""

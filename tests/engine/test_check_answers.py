@@ -1,4 +1,4 @@
-"""What a command says of the work: its exit code, its score, its failing lines."""
+"""`CommandCheck`: how exit code and output of a command become an answer, with its score and its failing lines."""
 
 import sys
 from pathlib import Path
