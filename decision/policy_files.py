@@ -74,6 +74,8 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
     given = dict(data)
     if "fitted" in given:
         return _fitted_policy(given, where)
+    if "until" in given:
+        raise WrongUse(f"{where}: [until] is not part of a policy: in Python it is Engine(until=Until(...))")
     base = given.pop("base", "agent")
     if not isinstance(base, str) or base not in POLICIES:
         raise WrongUse(f"{where}: unknown base {base!r}{did_you_mean(str(base), POLICIES)}")

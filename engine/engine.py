@@ -122,16 +122,7 @@ class Engine(Generic[DepsT, OutputT]):
             if output_type is not None and runtime.replay is None:
                 check_output(policy, hooks, model_options.tool_choice, tools)
                 policy, tools = policy_for_output(policy), [*tools, OutputTool(output_type)]
-        checked: Until | None = None
-        if until is not None:
-            from .until import policy_for_until, presets_for_until, until_of
-
-            checked = until_of(until)
-            if runtime.replay is None:
-                policy, presets = policy_for_until(policy), presets_for_until(tools, presets)
         toolbox = toolbox_of(tools, presets, policy)
-        if checked is not None and runtime.replay is None:
-            checked.verify(tuple(toolbox.values()))
         self.config = RunConfig(
             provider=provider,
             policy=policy,
@@ -146,12 +137,13 @@ class Engine(Generic[DepsT, OutputT]):
             record_options=record_options,
             observers=observers,
             runtime=runtime,
-            until=checked,
             output=output_type,
             deps=deps,
         )
         """Everything that its runs are made from."""
         self.config.check()
+        if until is not None:
+            self.config = self._config_with(until)
         if any(tool.inner is not None for tool in toolbox.values()):
             from .subagents import check_subagents
 
@@ -175,6 +167,7 @@ class Engine(Generic[DepsT, OutputT]):
         owner: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         history: Iterable[Any] = (),
+        until: str | Check | Until | None = None,
     ) -> Session[DepsT, OutputT]:
         """Return a new conversation.
 
@@ -183,6 +176,7 @@ class Engine(Generic[DepsT, OutputT]):
         record: a file that its events are appended to, as JSON Lines; or a `Journal` (`journal.py`).
         drain: after a response was cut, read (and pay for) the rest of it: the outcome and the record then say what the
             cut would have saved.
+        until: the check of its runs in place of the engine's.
         owner, metadata: owner of the conversation, and other data about it. Your functions get both in `RunContext`.
         """
         if busy not in ("refuse", "queue"):
@@ -199,10 +193,20 @@ class Engine(Generic[DepsT, OutputT]):
         check_record(record)
         id = session_id or new_session_id()
         session: Session[DepsT, OutputT] = Session(
-            self.config, id, busy=busy, record=record, drain=drain, history=read_history(history)
+            self.config if until is None else self._config_with(until),
+            id,
+            busy=busy,
+            record=record,
+            drain=drain,
+            history=read_history(history),
         )
         session.owner, session.metadata = owner, dict(metadata or {})
         return session
+
+    def _config_with(self, until: str | Check | Until) -> RunConfig:
+        from .until import config_with_until
+
+        return config_with_until(self.config, until)
 
     def start(
         self,

@@ -9,9 +9,10 @@ completion, final text or question ends it. `until_background.py` runs the check
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Collection, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -19,8 +20,11 @@ from .check_answers import Check, CommandCheck
 from .decision import Policy, WrongUse
 from .decision.until_rules import CHECK_GUARD, CHECK_RULE
 from .tools.control import report_blocked
-from .tools.tool import Tool
+from .tools.tool import Tool, Toolbox
 from .work.guarded_files import GuardedFiles
+
+if TYPE_CHECKING:
+    from .config import RunConfig
 
 CHECK_SECONDS = 600.0
 """Default of `Until.timeout`."""
@@ -132,9 +136,20 @@ def name_of(check: CommandCheck | Check) -> str:
     return str(getattr(check, "__name__", type(check).__name__))
 
 
-def until_of(until: Until | str | Check | None) -> Until | None:
-    """Return the `Until` for a parameter `until`. Raises WrongUse."""
-    return until if until is None or isinstance(until, Until) else Until(until)
+def config_with_until(config: RunConfig, until: Until | str | Check) -> RunConfig:
+    """Return the configuration of runs with this check, in place of one that it has.
+
+    A replay has the recorded policy and tools. Raises WrongUse.
+    """
+    until = until if isinstance(until, Until) else Until(until)
+    if config.runtime.replay is not None:
+        return dataclasses.replace(config, until=until)
+    tools, policy = tuple(config.toolbox.values()), policy_for_until(config.policy)
+    until.verify(tools)
+    toolbox = Toolbox([*tools, *presets_for_until(tools)])
+    made = dataclasses.replace(config, until=until, policy=policy, toolbox=toolbox)
+    made.check()
+    return made
 
 
 def policy_for_until(policy: Policy) -> Policy:
@@ -148,7 +163,6 @@ def _with_first(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
     return names if name in names else (name, *names)
 
 
-def presets_for_until(tools: Sequence[Tool], presets: Sequence[Tool]) -> list[Tool]:
-    """Return the presets of a run with a check: these, and the tool that reports that the task cannot be done."""
-    offered = {tool.name for tool in (*tools, *presets)}
-    return [*presets] if report_blocked.name in offered else [*presets, report_blocked]
+def presets_for_until(tools: Sequence[Tool]) -> list[Tool]:
+    """Return what a run with a check offers in addition: the tool that reports that the task cannot be done."""
+    return [] if report_blocked.name in {tool.name for tool in tools} else [report_blocked]

@@ -28,6 +28,7 @@ from endstop.analysis.scoring import read_ratings
 from endstop.cli.commands import build_parser
 from endstop.decision import Policy, policy_from
 from endstop.records.format import Decoded
+from endstop.until_settings import until_settings_from
 from endstop.web.schemas import AnswersRequest, ApprovalRequest
 
 from . import console
@@ -143,7 +144,10 @@ def test_a_browser_compiles_its_script(chromium: Chromium, block: Block) -> None
 
 @pytest.mark.parametrize("block", _named("toml"), ids=str)
 def test_toml_is_a_policy(block: Block) -> None:
-    assert policy_from(tomllib.loads(block.text)) != Policy()
+    data = tomllib.loads(block.text)
+    if "until" in data:
+        assert until_settings_from(data.pop("until"), "until").commands
+    assert policy_from(data) != Policy()
 
 
 @pytest.mark.parametrize("block", _named("json"), ids=str)

@@ -59,7 +59,7 @@ PUBLIC = {
         EventAddress ReplayReport ReplayedRun Watcher replay replay_runs
     """,
     "endstop.service": """
-        Conflict Frame Frames Gap Receiving Refusal Service ServiceUnavailable TooMany Unknown
+        Conflict Forbidden Frame Frames Gap Receiving Refusal Service ServiceUnavailable TooMany Unknown
     """,
     "endstop.store.url": """
         store_at

@@ -39,6 +39,7 @@ from ..tools import ask_user, finish_task
 from ..tools.tool import Tool
 from ..tools.workspace import workspace_tools
 from ..tools.yaml import tools_from_yaml
+from ..until_settings import UntilSettings, until_settings_from
 
 
 class Wire(NamedTuple):
@@ -172,7 +173,16 @@ def load_fitted_policy(name: str, *, closing: bool = False) -> tuple[Policy, Fit
     data = _read_policy_file(name)
     data.setdefault("name", Path(name).stem)
     data.setdefault("closing", closing)
+    data.pop("until", None)  # `load_until` reads it
     return policy_from(data, where=name), fitted_from(data, name) if "fitted" in data else None
+
+
+def load_until(name: str | None) -> UntilSettings | None:
+    """Return the table `until` of a policy file; None for a shipped policy or a file without one. Raises WrongUse."""
+    if name is None or name in POLICIES:
+        return None
+    table = _read_policy_file(name).get("until")
+    return None if table is None else until_settings_from(table, f"{name}, [until]")
 
 
 def with_limits(policy: Policy, max_steps: int | None, max_tokens: int | None = None, *, closing: bool) -> Policy:

@@ -30,7 +30,7 @@ def add_agent(parser: argparse.ArgumentParser, *, serves: bool = False) -> None:
     add_functions(tools)
     add_presets(tools)
     add_stopping(parser.add_argument_group("when to stop"))
-    add_until(parser)
+    add_until(parser, serves=serves)
 
 
 def add_model(model: argparse._ArgumentGroup, *, serves: bool = False) -> None:

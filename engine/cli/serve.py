@@ -14,6 +14,7 @@ from ..process.shutdown import run_to_end
 from .agent import build_engine, chosen_policy
 from .commands import add_command
 from .options import add_agent, add_allowed_hosts, add_lease, add_queue, add_redaction, allowed_hosts, build_redaction
+from .until_options import client_until
 from .worker import require_queue
 
 PORT = 8642
@@ -144,6 +145,7 @@ def command(args: argparse.Namespace) -> int:
         lease=args.lease,
         queue=None if args.workers is None else build_queue(args),
         workers=lambda died: keep_workers_alive(args, args.workers or 0, died),
+        allow_until=client_until(args),
         receiving=Receiving(policy=chosen_policy(args), redact=build_redaction(args)) if args.otlp else None,
     )
     return run_to_end(server.serve(), new_event_loop())

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
+
+from msgspec.structs import asdict, replace
 
 from ..check_answers import Check
 from ..decision import WrongUse
 from ..decision.errors import error_text
 from ..providers import Provider
 from ..until import CHECK_SECONDS, SHARE, Until
+from ..until_settings import UntilSettings
+from .factory import load_until
 
 
-def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False) -> None:
+def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False, serves: bool = False) -> None:
     """Add the options of the check that says when the work is done.
 
     proxy: whether for somebody else's agent. There is then no model to judge criteria, and the work has to change
     first: an agent that is asked something else must not be told that it is done.
+    serves: whether for a server or a worker, whose clients may bring a check of their own.
     """
     group = parser.add_argument_group("when the work is done")
     group.add_argument(
@@ -69,6 +75,13 @@ def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False) -> None:
     group.add_argument(
         "--until-in", default="", metavar="CMD", help="run it elsewhere: CMD gets `sh -c COMMAND` added, as a container"
     )
+    if serves:
+        group.add_argument(
+            "--allow-until",
+            action="store_true",
+            help="let a client send the check of its session (`until`); its commands run where the tools work, and see "
+            "what --env and --until-in say",
+        )
     if proxy:
         parser.set_defaults(until_criteria=None)
     else:
@@ -80,6 +93,8 @@ def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False) -> None:
         )
 
 
+_NOT_GIVEN = UntilSettings(commands=())
+"""What the settings are without an option."""
 _DEFAULTS: dict[str, object] = {
     "guard": [],
     "until_score": None,
@@ -107,32 +122,54 @@ def options_given(args: argparse.Namespace) -> Iterator[str]:
 
 
 def build_until(args: argparse.Namespace, folder: str | None, provider: Provider | None = None) -> Until | None:
-    """Return the check of `--until` and `--until-criteria`; None without one. Raises WrongUse.
+    """Return the check of `--until`, `--until-criteria` or the policy file; None without one. Raises WrongUse.
 
     folder: where commands run. provider: the model that judges criteria.
     """
     criteria = _criteria(args, folder, provider)
-    if not (args.until or criteria):
-        option = next(options_given(args), None)
-        if option is not None:
-            raise WrongUse(f"{option} is about a check: give it with --until 'pytest -q'")
-        return None
     for command in args.until:
         if not command.strip():
             raise WrongUse("--until is empty: give a command, as in --until 'pytest -q'")
-    return Until(
-        *args.until,
-        *criteria,
-        folder=folder,
-        guard=args.guard,
+    settings = _settings(args)
+    if not (settings.commands or criteria):
+        option = None if getattr(args, "allow_until", False) else next(options_given(args), None)
+        if option is not None:
+            raise WrongUse(f"{option} is about a check: give it with --until 'pytest -q'")
+        return None
+    return settings.build(folder, criteria)
+
+
+def client_until(args: argparse.Namespace) -> Callable[[UntilSettings], Until] | Literal[False]:
+    """Return the function that makes the check of a session from what its client asks for; False without one.
+
+    The options say where its commands run and which environment variables they see.
+    """
+    if not args.allow_until:
+        return False
+    if args.workspace is None:
+        raise WrongUse("--allow-until runs commands of clients: say in which folder with --workspace DIR")
+    return lambda asked: replace(asked, env=tuple(args.env), inside=args.until_in).build(args.workspace)
+
+
+def _settings(args: argparse.Namespace) -> UntilSettings:
+    """Return the settings of the policy file, with those that options give in their place.
+
+    Without commands if neither has one.
+    """
+    written = load_until(args.policy) or UntilSettings(commands=())
+    options = UntilSettings(
+        commands=tuple(args.until),
+        guard=tuple(args.guard),
         score=args.until_score,
         timeout=args.until_timeout,
         share=args.until_share,
         copy=args.until_copy,
-        env=getattr(args, "env", ()),
+        env=tuple(getattr(args, "env", ())),
         inside=args.until_in,
         from_failing=getattr(args, "until_from_failing", False),
     )
+    given = {name for name, value in asdict(options).items() if value != getattr(_NOT_GIVEN, name)}
+    return replace(written, **{name: value for name, value in asdict(options).items() if name in given})
 
 
 def _criteria(args: argparse.Namespace, folder: str | None, provider: Provider | None) -> list[Check]:

@@ -26,6 +26,7 @@ from ..store.url import file_at, mask_url
 from .agent import build_engine
 from .exit_codes import run_command
 from .hardening import harden_process
+from .until_options import client_until
 
 _FORMS = "dbos, dbos:URL of a PostgreSQL database, or temporal://HOST:PORT/NAMESPACE"
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -57,6 +58,7 @@ class WorkerDaemon:
             max_running=args.max_running,
             lease=args.lease,
             kind="worker",
+            allow_until=client_until(args),
         )
 
     async def work(self) -> int:

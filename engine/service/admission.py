@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ..base.sanitize import one_line
-from ..decision import UserMessage, WrongUse
+from ..decision import Message, UserMessage, WrongUse
 from ..engine import Engine
 from ..records.event_redaction import TextRedactor
 from ..records.format import Redact
+from ..session import Session
+from ..store.base import NewSession, StoredSession
+from ..until import Until, config_with_until
+from ..until_settings import OPERATOR_ONLY, UntilSettings, session_until, until_settings_from
 from .active import ActiveSession, ActiveSessions
-from .errors import Conflict, ServiceUnavailable, TooMany, Unknown, busy, too_many_of_yours
+from .errors import Conflict, Forbidden, ServiceUnavailable, TooMany, Unknown, busy, too_many_of_yours
 
 TITLE = 120
 """How many characters of its first prompt become the title of a session, at most."""
 METADATA_BYTES = 16_000
 """The longest metadata of a session, as JSON."""
+ClientUntil = Callable[[UntilSettings], Until]
+"""Function that makes the check of a session from what its client asked for."""
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -32,8 +38,10 @@ class Admission:
         active_sessions: ActiveSessions,
         max_running: int,
         max_running_each: int | None,
+        client_until: ClientUntil | None,
     ) -> None:
         self._agents = agents
+        self._client_until = client_until
         self._active_sessions = active_sessions
         self._max_running = max_running
         self.max_running_each = max_running_each
@@ -52,6 +60,33 @@ class Admission:
         if chosen not in self._agents:
             raise Unknown("agent", f"there is no agent {chosen[:100]!r}; there is {', '.join(self._agents)}")
         return chosen, self._agents[chosen]
+
+    def check_until(self, engine: Engine, until: object) -> UntilSettings | None:
+        """Return the check that a client asks for, as plain data; None for none. Raises Forbidden or WrongUse."""
+        if until is None:
+            return None
+        settings = until_settings_from(until, "until", refused=OPERATOR_ONLY)
+        config_with_until(engine.config, self._until(settings))
+        return settings
+
+    def _until(self, settings: UntilSettings) -> Until:
+        if self._client_until is None:
+            raise Forbidden("until", "this server runs no checks of its clients: start it with --allow-until")
+        return self._client_until(settings)
+
+    def session(self, engine: Engine, kept: NewSession | StoredSession, history: Sequence[Message] = ()) -> Session:
+        """Return a new or stored session, with the check that a client asked for when it began. Raises WrongUse.
+
+        history: the messages before a new one.
+        """
+        settings = session_until(kept.metadata)
+        return engine.session(
+            kept.id,
+            owner=kept.owner or None,
+            metadata=kept.metadata,
+            history=history,
+            until=None if settings is None else self._until(settings),
+        )
 
     def check_open(self) -> None:
         """Raise ServiceUnavailable once the service is stopping."""

@@ -41,7 +41,7 @@ from ..user_message import user_message
 from .active import ActiveSession, ActiveSessions
 from .admission import Admission, check_unanswered, redacted
 from .errors import Conflict, busy, check_runs_here, too_many_of_yours
-from .history import load_session
+from .history import load_runs
 from .session_queries import SessionQueries, session_and_active
 from .supervisor import RunSupervisor, clock_of
 
@@ -153,7 +153,7 @@ class LocalDispatcher:
         named: bool,
     ) -> StoredSession:
         store = self._queries.store
-        session = engine.session(new.id, owner=new.owner or None, metadata=new.metadata, history=history)
+        session = self._admission.session(engine, new, history)
         try:
             if named:
                 await check_is_new(store, new.id)
@@ -174,7 +174,7 @@ class LocalDispatcher:
             stored = await self._queries.session(id)
             check_can_start(stored, run_input)
             _, engine = self._admission.agent(stored.agent)
-            session = await load_session(self._queries.store, engine, stored)
+            session = await load_runs(self._admission.session(engine, stored), self._queries.store)
             await self._supervisor.start_run(active, session, engine, lambda: run_input.start(session))
         finally:
             self._supervisor.release(active)

@@ -3,6 +3,7 @@
 Refusal                 the text says what is wrong and what to do
 ├── Unknown            there is no such session, run or agent, or it belongs to somebody else
 ├── Conflict           the state of the session does not allow it; `code` says which state
+├── Forbidden          the operator has not allowed it
 ├── TooMany            a limit of the service is reached; it may work later
 └── ServiceUnavailable the service is stopping, or has no model
 """
@@ -31,6 +32,10 @@ class Conflict(Refusal):
     Codes: `busy`, `running`, `not_running`, `interrupted`, `not_interrupted`, `no_open_question`, `answered`, `exists`,
     `subagent`, `received`.
     """
+
+
+class Forbidden(Refusal):
+    """The operator has not allowed it. Code: `until`."""
 
 
 class TooMany(Refusal):

@@ -8,18 +8,16 @@ from anyio import to_thread
 
 from ..decision import Event
 from ..decision.events import QuestionAnswered, ResponseFinished, RunStarted
-from ..engine import Engine
 from ..records.deduplication import missing_deltas
 from ..records.format import DrainedChunk, Header
 from ..records.reader import LineReader, RecordedRun
 from ..session import Session
-from ..store.base import Page, Store, StoredSession, StoreError
+from ..store.base import Page, Store, StoreError
 
 
-async def load_session(store: Store, engine: Engine, stored: StoredSession) -> Session:
+async def load_runs(session: Session, store: Store) -> Session:
     """Return the session as its stored runs left it, ready for its next run."""
-    session = engine.session(stored.id, owner=stored.owner or None, metadata=stored.metadata)
-    await to_thread.run_sync(session.load, await stored_runs(store, stored.id))
+    await to_thread.run_sync(session.load, await stored_runs(store, session.id))
     return session
 
 

@@ -21,7 +21,7 @@ from .active import ActiveSession, ActiveSessions
 from .admission import Admission
 from .dispatch import RunInput
 from .errors import Refusal
-from .history import load_session
+from .history import load_runs
 from .membership import LeaseKeeper
 from .ownership import RunOwnership
 from .supervisor import RunSupervisor
@@ -154,7 +154,7 @@ class QueueWorker:
 
     async def _load(self, job: Job, stored: StoredSession, steps: Steps) -> tuple[Session, Engine]:
         _, engine = self._admission.agent(job.agent)
-        session = await load_session(self._store, engine, stored)
+        session = await load_runs(self._admission.session(engine, stored), self._store)
         session.steps, session.history = steps, job.history
         return session, engine
 

@@ -28,10 +28,12 @@ from ..engine import Engine
 from ..message_history import read_history
 from ..store.base import GOING, LEASE, NewSession, Store, StoredMessage, StoredSession
 from ..store.url import store_at
+from ..until_settings import UntilSettings, with_session_until
 from ..user_message import Prompt, user_message
 from .active import ActiveSessions
 from .admission import (
     Admission,
+    ClientUntil,
     check_id,
     check_metadata,
     check_not_negative,
@@ -74,6 +76,9 @@ class Service(SessionQueries):
     kind: name of this kind of process in the list of processes on the store, for people to read.
     receiving: how spans of agents that run elsewhere are received (`receiver`); None: they are not. It takes a service
         without a queue, as one process has to see all spans of a session.
+    allow_until: whether a session may bring its own check (`start(until=...)`), whose commands then run where the tools
+        of its agent work; or a function that makes the check from what a client asks for. Every process that runs such
+        sessions needs it.
 
     `owner` in its methods is the owner that the session must belong to; None, for use in your own process: any. In
     `start` it is the owner of the new session. Methods raise the refusals of `errors.py`, WrongUse for what can never
@@ -96,6 +101,7 @@ class Service(SessionQueries):
         lease: float = LEASE,
         kind: str = "service",
         receiving: Receiving | None = None,
+        allow_until: bool | ClientUntil = False,
     ) -> None:
         self.agents: Mapping[str, Engine] = {"default": engine} if isinstance(engine, Engine) else dict(engine)
         check_not_negative(grace=grace, heartbeat=heartbeat, max_running=max_running, max_running_each=max_running_each)
@@ -103,7 +109,13 @@ class Service(SessionQueries):
         check_positive(lease=lease)
         super().__init__(store_at(store) if isinstance(store, str) else store, ActiveSessions(), heartbeat)
         self._grace = grace
-        admission = self._admission = Admission(self.agents, self._active_sessions, max_running, max_running_each)
+        admission = self._admission = Admission(
+            self.agents,
+            self._active_sessions,
+            max_running,
+            max_running_each,
+            client_until=allow_until if callable(allow_until) else UntilSettings.build if allow_until else None,
+        )
         about = {} if queue is None else {QUEUE: type(queue).__name__}
         lease_keeper = LeaseKeeper(self.store, kind=kind, lease=lease, about=about)
         supervisor = self._supervisor = RunSupervisor(
@@ -195,19 +207,23 @@ class Service(SessionQueries):
         agent: str | None = None,
         session_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        until: str | Sequence[str] | Mapping[str, Any] | None = None,
     ) -> StoredSession:
         """Start a session with its first run; returns once its start is stored.
 
         prompt: a text, or texts and images. history: the messages before it, as in `Engine.session`. session_id: an id
         that you choose, of 1 to 100 letters, digits, `-`, `_`, `.` and `:`; None: the service makes one. metadata: JSON
-        that is stored unchanged with the session, for `RunContext.metadata`; 16 kB at most.
+        that is stored unchanged with the session, for `RunContext.metadata`; 16 kB at most. until: the check of its
+        runs in place of the agent's: a command, a list of commands, or the settings of `UntilSettings`; Forbidden
+        unless `allow_until`.
         """
         id = new_session_id() if session_id is None else check_id(session_id)
         name, engine = self._admission.agent(agent)
         message, begins = user_message(prompt), read_history(history)
         known = title_of(redacted(message.text, engine.config.record_options.redact))
         self._check_open()
-        about = check_metadata(metadata or {})
+        settings = self._admission.check_until(engine, until)
+        about = with_session_until(check_metadata(metadata or {}), settings)
         at = clock_of(engine)()
         new = NewSession(id=id, owner=owner or "", agent=name, title=known, created_at=at, metadata=about)
         return await self._dispatcher.start_session(new, engine, message, begins, named=session_id is not None)

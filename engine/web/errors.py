@@ -18,10 +18,16 @@ from starlette.responses import Response
 from ..decision import WrongUse
 from ..decision.errors import error_text
 from ..http.problems import MEDIA_TYPE, HttpError, encode_problem
-from ..service.errors import Conflict, Refusal, ServiceUnavailable, TooMany, Unknown
+from ..service.errors import Conflict, Forbidden, Refusal, ServiceUnavailable, TooMany, Unknown
 from ..store.base import StoreError
 
-STATUS_OF: dict[type[Refusal], int] = {Unknown: 404, Conflict: 409, TooMany: 429, ServiceUnavailable: 503}
+STATUS_OF: dict[type[Refusal], int] = {
+    Forbidden: 403,
+    Unknown: 404,
+    Conflict: 409,
+    TooMany: 429,
+    ServiceUnavailable: 503,
+}
 """Status of each kind of refusal."""
 RETRY_SECONDS = 1.0
 """Seconds in `Retry-After` where `TooMany.after` is None."""

@@ -22,7 +22,7 @@ _REF = "#/components/schemas/{name}"
 _PROBLEMS = {
     400: "The request is malformed, or `Last-Event-ID` is not valid.",
     401: "The token is missing or not valid.",
-    403: "The request comes from a web page of another origin.",
+    403: "The request comes from a web page of another origin, or asks for what the operator has not allowed.",
     404: "There is no such thing, or it belongs to another owner.",
     408: "The body did not arrive in time.",
     409: "The state of the session does not allow it: ",

@@ -42,6 +42,10 @@ class SessionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Messages before the prompt, in OpenAI's or Anthropic's form."""
     metadata: dict[str, Any] = {}
     """Stored unchanged with the session, for the functions of its runs; 16 kB at most."""
+    until: str | list[str] | dict[str, Any] | None = None
+    """The check that says when the work is done, in place of the agent's: a command, a list of commands, or an object
+    with `commands` and `guard`, `score`, `timeout`, `share`, `copy`, `from_failing`. Only where the operator allows
+    it."""
 
 
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

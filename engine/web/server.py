@@ -28,6 +28,7 @@ from ..process.shutdown import ShutdownSignals
 from ..process.streams import StdStreams
 from ..process.tokens import TOKEN_VARIABLE
 from ..providers.endpoint_url import mask_url
+from ..service.admission import ClientUntil
 from ..service.service import Service
 from ..service.span_receiver import Receiving
 from ..store.base import StoreError
@@ -80,6 +81,8 @@ class HttpServer:
     """With a queue: keeps worker processes alive while entered. Its argument is called when one has died."""
     receiving: Receiving | None = None
     """How spans of other agents are received; None: they are not."""
+    allow_until: bool | ClientUntil = False
+    """Whether, or how, the check that a client sends becomes that of its session."""
 
     async def serve(self) -> int:
         """Serve until a signal; returns the exit code. Raises WrongUse for settings that cannot work."""
@@ -103,6 +106,7 @@ class HttpServer:
                 lease=self.lease,
                 kind="serve",
                 receiving=self.receiving,
+                allow_until=self.allow_until,
             )
             return await self._serve(service, auth, listening)
 

@@ -42,7 +42,12 @@ async def start_session(context: RequestContext) -> Response:
     body: SessionRequest = context.body
     prompt = read_checked_prompt(body.prompt, context.limits.text)
     session = await context.service.start(
-        prompt, history=body.history, owner=context.owner, agent=body.agent, metadata=body.metadata
+        prompt,
+        history=body.history,
+        owner=context.owner,
+        agent=body.agent,
+        metadata=body.metadata,
+        until=body.until,
     )
     return json_response(session_response(session), 201, Location=f"sessions/{session.id}")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, Hooks, Met, NotMet, Policy, Runtime, Until, Verdict, WrongUse, tool
+from endstop import Engine, Hooks, Impossible, Met, NotMet, Policy, Runtime, Until, Verdict, WrongUse, tool
 from endstop.decision import Limits
 from endstop.decision import events as ev
 from endstop.providers import Scripted, call
@@ -247,3 +247,20 @@ async def test_a_copy_that_cannot_be_made_says_nothing_and_the_run_goes_on(
     until = Until("true", folder=tmp_path, copy=True)
     outcome = await Engine(Scripted("Done."), tools=workspace_tools(tmp_path), until=until).run("go")
     assert (outcome.stop_reason, outcome.work, outcome.checked_by) == ("text_final", "said", "")
+
+
+async def test_a_session_can_have_a_check_of_its_own_and_the_engine_keeps_its_own() -> None:
+    engine = Engine(Scripted(lambda request: [call("finish_task", summary="Done.")]), until=Until(lambda run: True))
+    mine = engine.session(until=Until(lambda run: Impossible("not today"), from_failing=False))
+    assert (await mine.run("Go")).stop_reason == "blocked"
+    assert (await engine.run("Go")).stop_reason == "until_met"
+    plain = Engine(Scripted(lambda request: [call("finish_task", summary="Done.")]))
+    assert (await plain.session(until=Until(lambda run: True)).run("Go")).stop_reason == "until_met"
+    assert (await plain.session().run("Go")).stop_reason == "completed"
+
+
+def test_a_check_of_a_session_that_cannot_work_is_refused_when_the_session_is_made() -> None:
+    engine = Engine(Scripted())
+    for wrong in ("no_such_program_here", 7, ""):
+        with pytest.raises(WrongUse):
+            engine.session(until=wrong)  # type: ignore[arg-type]

@@ -119,6 +119,32 @@ async def test_a_check_that_cannot_work_is_a_mistake_of_use_and_nothing_is_reque
     assert "Traceback" not in done.err
 
 
+async def test_a_policy_file_brings_the_check_and_an_option_replaces_its_key(work: Path) -> None:
+    (work.parent / "goal.toml").write_text("base = 'agent'\n[until]\ncommands = 'grep -q line work.txt'\ntimeout = 7\n")
+    done = await run(work, [CLAIM, edit(1), CLAIM], "--policy", work.parent / "goal.toml", "--json")
+    assert (done.code, done.json["stop_reason"]) == (0, "until_met")
+    assert done.json["checked_by"] == "grep -q line work.txt"
+    (work / "work.txt").write_text("")
+    done = await run(work, [edit(1), edit(3), CLAIM], "--policy", work.parent / "goal.toml", "--json", *UNTIL)
+    assert (done.code, done.json["checked_by"]) == (0, CHECK)
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ("[until]\ncommand = 'true'", "unknown key 'command' (did you mean 'commands'?)"),
+        ("[until]\nguard = ['x']", "missing required field `commands`"),
+        ("until = 3", "goal.toml, [until] is 3"),
+        ("[until]\ncommands = 'no_such_program'", "no_such_program"),
+    ],
+)
+async def test_a_wrong_table_of_a_policy_file_is_named_with_its_file(work: Path, table: str, told: str) -> None:
+    (work.parent / "goal.toml").write_text(table)
+    done = await run(work, [CLAIM], "--policy", work.parent / "goal.toml")
+    assert done.code == 2
+    assert told in done.err
+
+
 def parsed(*options: str) -> Namespace:
     parser = ArgumentParser()
     add_until(parser)

@@ -15,7 +15,7 @@ from endstop.providers import Scripted, call
 from endstop.records.format import encode_line
 from endstop.records.frames import Frame, Gap
 from endstop.service import event_buffer
-from endstop.service.history import load_session
+from endstop.service.history import load_runs
 from endstop.service.service import Service
 from endstop.store.base import EventBatch, NewSession, Page
 from hypothesis import given, settings
@@ -203,7 +203,7 @@ async def test_a_reader_that_begins_anywhere_gets_responses_whole_though_pages_h
         record = tmp_path / "r.jsonl"
         record.write_bytes(b"".join([piece async for piece in service.record(await service.session(session.id))]))
         assert [encode_line(event) for event in read_record(record).runs[0].events] == told
-        loaded = await load_session(kept, engine, session)
+        loaded = await load_runs(engine.session(session.id), kept)
         assert [message.text for message in loaded.transcript.messages if isinstance(message, AssistantMessage)] == [
             "".join(f"part {n} " for n in range(9)),
             "It is here.",

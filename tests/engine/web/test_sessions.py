@@ -11,6 +11,7 @@ from endstop.decision import SystemMessage
 from endstop.providers import Scripted, Unreachable, call, say
 from endstop.service.service import Service
 from endstop.store.base import EventBatch, NewSession, StoreError
+from endstop.tools import workspace_tools
 
 from ..temporary_store import TemporaryStore, opened
 from .site import Gate, by_prompt, done, service_with, site
@@ -372,3 +373,20 @@ def dead(store: TemporaryStore) -> TemporaryStore:
     left = store.copy()
     left.execute("DELETE FROM endstop_processes")
     return left
+
+
+async def test_a_client_brings_the_check_of_its_session_where_the_operator_allows_it(tmp_path: Path) -> None:
+    engine = Engine(Scripted(lambda request: "I am done."), tools=workspace_tools(tmp_path))
+    (tmp_path / "port").write_text("8080")
+    asked = {"prompt": "Set the port", "until": {"commands": "grep -q 8080 port", "timeout": 5}}
+    async with site(Service(engine, store=TemporaryStore(), allow_until=True)) as at:
+        session = (await at.client.post("/sessions", json=asked)).json()
+        assert session["metadata"]["endstop.until"] == {"commands": ["grep -q 8080 port"], "timeout": 5.0}
+        assert (await at.outcome(session["run_id"]))["stop_reason"] == "until_met"
+        for wrong in ("", {"commands": "true", "env": ["HOME"]}, {"commands": "true", "timeout": -1}, [], {}):
+            refused = await at.client.post("/sessions", json={"prompt": "Go", "until": wrong})
+            assert (refused.status_code, refused.json()["code"]) == (422, "invalid"), refused.text
+    async with site(Service(engine, store=TemporaryStore())) as at:
+        refused = await at.client.post("/sessions", json=asked)
+        assert (refused.status_code, refused.json()["code"]) == (403, "until")
+        assert "--allow-until" in refused.json()["detail"]
