@@ -65,8 +65,8 @@ def web(
         app through its own host name. With `BearerTokens` an event stream also accepts its token as `?token=`.
     hosts: names that are also served without `auth`; `*`: any, if a proxy in front authenticates. cors: origins whose
     web pages may send requests, such as `https://app.example`; `*` (any) needs `BearerTokens`. page: whether the web
-    page is served at `/`. access_log: whether each request is logged with structlog. signals: whether SIGTERM and
-    SIGINT make the service begin to stop immediately (`stop_on_signals`).
+    page is served at `/`. access_log: whether each request is logged, as INFO. signals: whether SIGTERM and SIGINT
+    make the service begin to stop immediately (`stop_on_signals`).
 
     Served by itself the app opens the service; mounted, the outer app has to (`lifespan=service.lifespan`).
     Raises WrongUse if `cors` is `*` without tokens, or has an entry that is not an origin.

@@ -39,8 +39,8 @@ from endstop.session import Session
 from endstop.testing import FakeClock, check_transcript
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
+from ..captured_logs import capture_logs
 from .test_compaction import FETCH, Model, drive, policy
 
 
