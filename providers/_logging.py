@@ -18,7 +18,7 @@ _RESERVED = frozenset({*logging.makeLogRecord({}).__dict__, "message", "asctime"
 """Attributes of a record, which no field can replace. A field of such a name gets a `_` after it."""
 
 
-class Place(NamedTuple):
+class CodeLine(NamedTuple):
     """A line of code that a record points at."""
 
     file: str
@@ -38,7 +38,7 @@ def log(
     *,
     exc_info: ExcInfo | None = None,
     exc_text: str | None = None,
-    place: Place | None = None,
+    place: CodeLine | None = None,
     frames: int = 1,
 ) -> None:
     """Log an event to the logger of the caller's package, if that takes this level.

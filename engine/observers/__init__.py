@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING
 
 from ..decision.public_names import lazy_names
-from .log_run import log_run
+from .logging import log_run
 from .progress import progress
 
 if TYPE_CHECKING:
