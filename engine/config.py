@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -252,6 +252,7 @@ def check_groups(**given: object) -> None:
 
 
 def _when_completed(callback: Callable[[Outcome], Awaitable[None] | None]) -> Subscriber:
+    @wraps(callback)
     def on_event(event: Event | Lagged, run: Run) -> Awaitable[None] | None:
         if isinstance(event, RunFinished) and event.outcome.status == "completed":
             return callback(event.outcome)

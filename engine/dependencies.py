@@ -21,9 +21,9 @@ from typing import Any
 
 from .decision import WrongUse
 from .decision.errors import error_text
-from .providers._logging import log_warning
 from .tools.run_context import DepsT, RunContext
 from .tools.user_functions import call_user_function
+from .user_errors import log_user_error
 from .validation import preview
 
 DepsFactory = Callable[
@@ -73,17 +73,18 @@ async def dependencies(factory: Any, given: Any, about: RunContext) -> AsyncIter
         else:
             made = await call_user_function(factory, about)
     except Exception as error:
+        log_user_error("deps", factory, error, run_id=about.run_id)
         why = f"deps: the factory failed, so run {about.run_id} cannot begin: {error_text(error)}"
         raise DepsFailed(why) from error
     try:
         yield made
     finally:
-        await _close(opened, about)
+        await _close(opened, factory, about)
 
 
-async def _close(opened: AbstractAsyncContextManager[Any] | None, about: RunContext) -> None:
+async def _close(opened: AbstractAsyncContextManager[Any] | None, factory: Any, about: RunContext) -> None:
     try:
         if opened is not None:
             await opened.__aexit__(None, None, None)
     except Exception as error:
-        log_warning("the dependencies of a run could not be closed", run_id=about.run_id, error=error_text(error))
+        log_user_error("deps", factory, error, run_id=about.run_id)
