@@ -22,9 +22,8 @@ from typing import Any
 from .decision import WrongUse
 from .decision.errors import error_text
 from .tools.run_context import DepsT, RunContext
-from .tools.user_functions import call_user_function
+from .tools.user_functions import call_user_function, check_functions
 from .user_errors import log_user_error
-from .validation import preview
 
 DepsFactory = Callable[
     [RunContext[None]],
@@ -37,22 +36,11 @@ class DepsFailed(RuntimeError):
     """Raised when the factory failed before the run began, so that nothing of the run is recorded."""
 
 
-def check_factory(factory: Any) -> None:
+def check_deps(factory: Any) -> None:
     """Raise WrongUse unless the factory can be called with a `RunContext` as its one argument."""
-    if factory is None:
-        return
-    if not callable(factory):
-        raise WrongUse(
-            f"deps is {preview(factory)}: Engine(deps=...) takes a function that makes them for each run. Pass "
-            "existing ones to the run: engine.run(prompt, deps=...)"
-        )
     if inspect.isclass(factory):  # its first argument would silently be the context
         raise WrongUse(f"deps: {factory.__name__} is a class: write a function of the RunContext that makes one")
-    try:
-        inspect.signature(factory).bind(RunContext())
-    except (TypeError, ValueError):
-        name = getattr(factory, "__name__", preview(factory))
-        raise WrongUse(f"deps: {name} takes one argument, the RunContext, as in def {name}(ctx): ...") from None
+    check_functions(deps=factory)
 
 
 @asynccontextmanager

@@ -33,6 +33,7 @@ from ..http.request_checks import is_origin
 from ..providers.clock import Clock, SystemClock
 from ..service.errors import ServiceUnavailable
 from ..service.service import Service
+from ..tools.user_functions import check_functions
 from .auth import Auth, BearerTokens, authenticate
 from .errors import error_response
 from .middleware import AccessLogMiddleware, QueryTokenMiddleware, SecurityMiddleware
@@ -71,6 +72,7 @@ def web(
     Served by itself the app opens the service; mounted, the outer app has to (`lifespan=service.lifespan`).
     Raises WrongUse if `cors` is `*` without tokens, or has an entry that is not an origin.
     """
+    check_functions(auth=auth)
     if "*" in cors and not isinstance(auth, BearerTokens):
         raise WrongUse("cors=['*'] lets any web page use this server: protect it with tokens (auth=BearerTokens(...))")
     for origin in cors:
