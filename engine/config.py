@@ -33,6 +33,7 @@ from .validation import (
     check_combination,
     check_ends,
     check_measurable,
+    check_named,
     check_policy,
     check_provider,
     check_tools,
@@ -109,6 +110,7 @@ class RunConfig:
         if self.runtime.replay is None:
             check_ends(policy)
             check_measurable(policy, self.budget, self.provider, self.known_prices)
+            check_named(self.hooks.rules, policy)
         self.decide(Facts(), policy)  # so that a policy with unknown rules fails here, not in a run
 
     @property

@@ -180,6 +180,17 @@ def checked_rules(rules: Any) -> tuple[Rule, ...]:
     return checked
 
 
+def check_named(rules: Sequence[Rule], policy: Policy) -> None:
+    """Check that the policy names each of the user's rules: it would never ask one that it leaves out."""
+    for rule in rules:
+        if rule.name not in policy.rules and rule.name not in policy.guards:
+            place = "guards" if rule.priority == "guard" else "rules"
+            raise WrongUse(
+                f"rules: policy {policy.name!r} does not name {rule.name!r}, so it would never be asked: add it, as in "
+                f"Policy({place}=(*Policy().{place}, {rule.name!r}))"
+            )
+
+
 def check_record(record: Any) -> None:
     """Check that a record is the path of a file, a `Journal`, or None."""
     if record is None:

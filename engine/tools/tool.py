@@ -42,7 +42,15 @@ from .results import consume_iterators, contains_iterator, returns_report
 from .run_context import context_parameter, model_parameters, with_context
 from .schema import InvalidArguments, SchemaArguments, SignatureArguments
 from .side_effects import has_side_effects
-from .user_functions import call_user_function, check_callable, check_functions, is_generator, name_of, signature_of
+from .user_functions import (
+    call_user_function,
+    check_callable,
+    check_functions,
+    is_generator,
+    name_of,
+    signature_of,
+    without_types,
+)
 
 Function = Callable[..., Any]
 Approval = bool | Callable[[Mapping[str, Any]], bool]
@@ -332,13 +340,15 @@ def _check(function: Any, kind: Any, timeout: Any) -> None:
 def _check_check(check: Function, tool: str, arguments: Iterable[str]) -> None:
     """Raise WrongUse unless the check of a tool can be called with the tool's arguments, by their names."""
     signature = signature_of(check)
-    names = [*arguments, *filter(None, [context_parameter(check) if signature is not None else None])]
+    if signature is None:
+        return
+    context = context_parameter(check)
+    names = [*arguments, *([] if context is None else [context])]
     try:
-        if signature is not None:
-            signature.bind(**dict.fromkeys(names))
+        signature.bind(**dict.fromkeys(names))
     except TypeError as error:
         raise WrongUse(
-            f"check: {name_of(check)}{signature}: {error}; it is called with the arguments of tool {tool!r}, by name: "
+            f"check: {name_of(check)}{without_types(signature)}: {error}; it is called with the arguments of tool {tool!r}, by name: "
             f"{', '.join(names) or 'none'}"
         ) from None
 

@@ -13,6 +13,7 @@ import asyncio
 import dis
 import functools
 import inspect
+import reprlib
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
@@ -257,7 +258,8 @@ def check_function(where: str, function: Any, role: Role) -> None:
 def check_callable(where: str, function: Any, hint: str = "") -> None:
     """Raise WrongUse unless this is a function whose call runs its body, which that of a generator does not."""
     if not callable(function):
-        raise WrongUse(f"{where}: {function!r} is not a function{hint and f': {hint}'}")
+        instead = hint and f", but of type {type(function).__name__}: {hint}"
+        raise WrongUse(f"{where}: {reprlib.repr(function)} is not a function{instead}")
     if is_generator(function) and where != "deps":
         todo = "put @asynccontextmanager on it" if where == "middleware" else "write `return` instead of `yield`"
         raise WrongUse(f"{where}: {function!r} is a generator, so a call would run none of its body: {todo}")
@@ -275,6 +277,12 @@ def signature_of(function: Any) -> inspect.Signature | None:
         return inspect.signature(function) if passes_on else own
     except (TypeError, ValueError):
         return None
+
+
+def without_types(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature as short as a message needs it."""
+    plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    return signature.replace(parameters=plain, return_annotation=signature.empty)
 
 
 def _count_of(signature: inspect.Signature) -> str:
