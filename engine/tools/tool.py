@@ -348,8 +348,8 @@ def _check_check(check: Function, tool: str, arguments: Iterable[str]) -> None:
         signature.bind(**dict.fromkeys(names))
     except TypeError as error:
         raise WrongUse(
-            f"check: {name_of(check)}{without_types(signature)}: {error}; it is called with the arguments of tool {tool!r}, by name: "
-            f"{', '.join(names) or 'none'}"
+            f"check: {name_of(check)}{without_types(signature)}: {error}; it is called with the arguments of tool "
+            f"{tool!r}, by name: {', '.join(names) or 'none'}"
         ) from None
 
 

@@ -252,7 +252,8 @@ def check_function(where: str, function: Any, role: Role) -> None:
     except TypeError:
         takes = _count_of(signature)
     more = ", and with the context third if that is annotated, as in `ctx: RunContext`" if role.takes_context else ""
-    raise WrongUse(f"{where}: {name_of(function)}{signature} takes {takes}; {role.name} is called as {role.call}{more}")
+    written = f"{name_of(function)}{without_types(signature)}"
+    raise WrongUse(f"{where}: {written} takes {takes}; {role.name} is called as {role.call}{more}")
 
 
 def check_callable(where: str, function: Any, hint: str = "") -> None:
