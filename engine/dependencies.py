@@ -61,7 +61,7 @@ async def dependencies(factory: Any, given: Any, about: RunContext) -> AsyncIter
         else:
             made = await call_user_function(factory, about)
     except Exception as error:
-        log_user_error("deps", factory, error, run_id=about.run_id)
+        log_user_error("deps", factory, error)
         why = f"deps: the factory failed, so run {about.run_id} cannot begin: {error_text(error)}"
         raise DepsFailed(why) from error
     try:
@@ -75,4 +75,4 @@ async def _close(opened: AbstractAsyncContextManager[Any] | None, factory: Any, 
         if opened is not None:
             await opened.__aexit__(None, None, None)
     except Exception as error:
-        log_user_error("deps", factory, error, run_id=about.run_id)
+        log_user_error("deps", factory, error)

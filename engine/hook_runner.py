@@ -97,7 +97,7 @@ async def _run_with_deadline(
             work = call_user_function(function, *arguments)
             said = await run_in_own_task(work, qualified_name(function), run_id=context.run_id, role=role)
         except Exception as error:
-            log_user_error(_ROLE_NAMES[role], function, error, run_id=context.run_id)
+            log_user_error(_ROLE_NAMES[role], function, error)
             return Verdict("failed", describe_error(error))
     try:
         if not deadline.cancelled_caught:
@@ -105,7 +105,7 @@ async def _run_with_deadline(
         why = f"no answer within {seconds:g} seconds"
     except Exception as error:
         why = describe_error(error)
-    log_unusable_answer(_ROLE_NAMES[role], function, why, run_id=context.run_id)
+    log_unusable_answer(_ROLE_NAMES[role], function, why)
     return Verdict("failed", why)
 
 
@@ -345,7 +345,7 @@ async def _call_evaluator(
             work = call_user_function(evaluator, looked_at)
             said = await run_in_own_task(work, qualified_name(evaluator), run_id=context.run_id, role="evaluator")
         except Exception as error:
-            log_user_error("evaluator", evaluator, error, run_id=context.run_id)
+            log_user_error("evaluator", evaluator, error)
             return "not_run", {"error": describe_error(error)}
     try:
         if not deadline.cancelled_caught:
@@ -353,7 +353,7 @@ async def _call_evaluator(
         why = f"no verdict within {seconds:g} seconds"
     except TypeError as error:
         why = str(error)
-    log_unusable_answer("evaluator", evaluator, why, run_id=context.run_id)
+    log_unusable_answer("evaluator", evaluator, why)
     return "not_run", {"error": why}
 
 

@@ -261,7 +261,7 @@ class Run(Generic[OutputT]):
         except BaseException as error:
             if _lost_in(error) is None:
                 if isinstance(error, Exception) and not isinstance(error, SystemPromptFailed):  # which is logged
-                    log_failure("a run ended by an error", error, run_id=self.id)
+                    log_failure("a run ended by an error", error)
                 await self._finish(_crashed(context, error))
             raise
         else:

@@ -356,7 +356,7 @@ class Session(Generic[DepsT, OutputT]):
         options, clock = self._config.record_options, self._config.runtime.clock
         about: RunContext[None] = RunContext(self.id, run.id, owner=self.owner, metadata=self.metadata)
         makes_deps = dependencies(self._config.deps, deps, about)
-        with once_a_run(options.redact, run_id=run.id):
+        with once_a_run(options.redact, run_id=run.id, session_id=self.id):
             async with self._hold_turn(), connected(self._config.provider), makes_deps as made:
                 with open_journal(
                     self.record, self.id, clock, redact=options.redact, attach_above=options.attach_above

@@ -75,7 +75,7 @@ async def deliver(subscriber: Subscriber, run: Run) -> None:
             if returned is not None and isawaitable(returned):
                 await returned
         except Exception as error:
-            log_user_error("subscriber", subscriber, error, run_id=run.id, event_type=type(event).__name__)
+            log_user_error("subscriber", subscriber, error, event_type=type(event).__name__)
 
 
 def _name_of(subscriber: Subscriber) -> str:
@@ -105,5 +105,5 @@ async def _entered(middleware: Middleware, run: Run) -> AsyncIterator[None]:
                 raise
     except Exception as error:
         if error is not passed:
-            log_user_error("middleware", middleware, error, run_id=run.id)
+            log_user_error("middleware", middleware, error)
         raise

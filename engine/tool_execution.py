@@ -113,7 +113,7 @@ async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[
             raise
         except Exception as error:
             if not _is_told(tool, error):
-                log_user_error("tool", tool.function, error, run_id=context.run_id, call_id=call.id)
+                log_user_error("tool", tool.function, error, call_id=call.id)
             value = CallOutcome(content=describe_error(error), status="error")
     left_behind = call.id in context.left_behind
     if run_deadline.cancelled_caught:
@@ -180,9 +180,9 @@ async def _run_check(
             failed = not isinstance(said, Happened | NotHappened | Unclear)
             if failed:
                 said = Unclear(f"a check answers Happened, NotHappened or Unclear, not {type(said).__name__}")
-                log_unusable_answer("check of a tool", tool.check, said.why, run_id=context.run_id, call_id=call.id)
+                log_unusable_answer("check of a tool", tool.check, said.why, call_id=call.id)
         except Exception as error:
-            log_user_error("check of a tool", tool.check, error, run_id=context.run_id, call_id=call.id)
+            log_user_error("check of a tool", tool.check, error, call_id=call.id)
             said = Unclear(describe_error(error))
     context.log.append(
         VerdictGiven(

@@ -10,7 +10,7 @@ import logging
 import os
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from typing import Any
 
 from .hooks import qualified_name
 from .providers._logging import CodeLine, ExcInfo, log
-from .tools.user_functions import UserFunctionError, describe_error
+from .tools.user_functions import describe_error
 
 _CALLS_FOR_US = frozenset({"endstop", "anyio", "asyncio", "concurrent", "contextlib", "threading"})
 """Packages with frames between the loop and a user's function."""
@@ -30,7 +30,8 @@ _CALLS_FOR_US = frozenset({"endstop", "anyio", "asyncio", "concurrent", "context
 class _RunErrors:
     """What was logged in one run, and how often it happened."""
 
-    redact: Callable[[str], str] | None
+    redact: Callable[[str], str] | None = None
+    about: Mapping[str, object] = field(default_factory=dict)
     times: Counter[tuple[str, str, CodeLine | None]] = field(default_factory=Counter)
 
 
@@ -41,9 +42,9 @@ _current: ContextVar[_RunErrors | None] = ContextVar("endstop_user_errors", defa
 def once_a_run(redact: Callable[[str], str] | None, **about: object) -> Iterator[None]:
     """Inside the block, log each error of a user's function only once, and at the end how often it came again.
 
-    redact: applied to all texts, after the masking of the secrets in the environment. about: fields of the last lines.
+    redact: applied to all texts, after the masking of the secrets in the environment. about: fields of each line.
     """
-    errors = _RunErrors(redact)
+    errors = _RunErrors(redact, about)
     before = _current.set(errors)
     try:
         yield
@@ -57,12 +58,9 @@ def once_a_run(redact: Callable[[str], str] | None, **about: object) -> Iterator
 
 def log_user_error(role: str, function: Any, error: BaseException, **about: object) -> None:
     """Log what a function of the user raised. role: what the function is, in words. about: more fields."""
-    said = describe_error(error)
-    if isinstance(error, UserFunctionError) and error.__cause__ is not None:
-        error = error.__cause__  # ours says what it would have done; this is what the function raised
-    raised = _users_part(error.__traceback__)
+    inner, raised = _raised_by_user(error)
     place = _place_of(function) if raised is None else _last_place(raised)
-    _log_once(f"{role} raised", function, said, place, about, (type(error), error, raised))
+    _log_once(f"{role} raised", function, describe_error(error), place, about, (type(inner), inner, raised))
 
 
 def log_unusable_answer(role: str, function: Any, why: str, **about: object) -> None:
@@ -72,10 +70,12 @@ def log_unusable_answer(role: str, function: Any, why: str, **about: object) -> 
 
 def log_failure(what: str, error: BaseException, **about: object) -> None:
     """Log an error that may be a user's or ours. If a user's function is in its traceback, that begins there."""
-    raised = _users_part(error.__traceback__) or error.__traceback__
+    inner, raised = _raised_by_user(error)
+    if raised is None:
+        inner, raised = error, error.__traceback__
     function = "" if raised is None else raised.tb_frame.f_code.co_qualname
     place = None if raised is None else _last_place(raised)
-    _log_once(what, function, describe_error(error), place, about, (type(error), error, raised))
+    _log_once(what, function, describe_error(error), place, about, (type(inner), inner, raised))
 
 
 def _log_once(
@@ -88,19 +88,17 @@ def _log_once(
 ) -> None:
     """Log a warning, unless the run has had the same one. It points at `place`."""
     name = function if isinstance(function, str) else qualified_name(unwrap(function))
-    errors = _current.get()
-    if errors is not None:
-        errors.times[what, name, place] += 1
-        if errors.times[what, name, place] > 1:
-            return
-    redact = None if errors is None else errors.redact
+    errors = _current.get() or _RunErrors()  # outside of a run, each is the first one
+    errors.times[what, name, place] += 1
+    if errors.times[what, name, place] > 1:
+        return
     text = None if exc_info is None else "".join(traceback.format_exception(*exc_info)).rstrip()
-    masked = None if text is None else _masked(text, redact)
+    masked = None if text is None else _masked(text, errors.redact)
     if masked == text:
         masked = None
     else:
         exc_info = None  # a formatter would show what is masked
-    fields = {"function": name, "error": _masked(said, redact), **about}
+    fields = {"function": name, "error": _masked(said, errors.redact), **errors.about, **about}
     log(logging.WARNING, what, fields, exc_info=exc_info, exc_text=masked, place=place)
 
 
@@ -113,6 +111,16 @@ def _masked(text: str, redact: Callable[[str], str] | None) -> str:
         return text if redact is None else redact(text)
     except Exception as error:
         return f"(not shown: the redaction raised {type(error).__name__})"
+
+
+def _raised_by_user(error: BaseException) -> tuple[BaseException, TracebackType | None]:
+    """Return the error that a user's code raised, maybe as the cause of one of ours, and its part of the traceback."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if (raised := _users_part(cause.__traceback__)) is not None:
+            return cause, raised
+        cause = cause.__cause__
+    return error, None
 
 
 def _users_part(frames: TracebackType | None) -> TracebackType | None:
