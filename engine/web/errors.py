@@ -6,7 +6,7 @@ log: its text may hold secrets.
 
 from __future__ import annotations
 
-import traceback
+import logging
 from collections.abc import Mapping
 from math import ceil
 from uuid import uuid4
@@ -18,6 +18,7 @@ from starlette.responses import Response
 from ..decision import WrongUse
 from ..decision.errors import error_text
 from ..http.problems import MEDIA_TYPE, HttpError, encode_problem
+from ..providers._logging import log
 from ..service.errors import Conflict, Forbidden, Refusal, ServiceUnavailable, TooMany, Unknown
 from ..store.base import StoreError
 
@@ -85,8 +86,6 @@ def _logged(error: Exception) -> str:
 
 
 def log_failure(event: str, error: Exception, **more: str) -> None:
-    """Log an error and where it came from, but no local variables: they hold keys and prompts."""
-    import structlog
-
-    where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
-    structlog.get_logger("endstop.web").error(event, error=error_text(error), where=where[-8:], **more)
+    """Log an error with its traceback, which shows no local variables: they hold keys and prompts."""
+    fields = {"error": error_text(error), **more}
+    log(logging.ERROR, event, fields, exc_info=(type(error), error, error.__traceback__))
