@@ -7,6 +7,7 @@ Results of a response that never finished (a failed attempt) belong to no messag
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 
 import msgspec
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .call_arguments import count_members
-from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, UserMessage
+from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, ToolSpec, UserMessage
 from .outcome import Asker
 
 IMAGE_CHARACTERS = 6000
@@ -265,6 +266,11 @@ def message_size(message: Message) -> int:
             return len(message.text) + sum(len(call.name) + len(call.arguments) for call in message.calls)
         case ToolResult():
             return len(message.content) + IMAGE_CHARACTERS * len(message.images)
+
+
+def tools_size(tools: Iterable[ToolSpec]) -> int:
+    """Return about the number of characters of tools that the model reads: names, descriptions and schemas."""
+    return sum(len(spec.name) + len(spec.description) + len(str(spec.parameters)) for spec in tools)
 
 
 def estimate_tokens(characters: int) -> int:

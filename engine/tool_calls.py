@@ -66,6 +66,7 @@ from .tools.results import (
 )
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool
+from .user_errors import log_unusable_answer
 
 MOST_AT_ONCE = 200
 """Number of calls of one response after which other tasks of the event loop get a turn."""
@@ -371,7 +372,7 @@ class ToolCalls:
                 value = await execute_call(self._context, self._scope, tool, call, arguments)
                 if isinstance(value, Completion | Continue | Phase):
                     return await self._completions.apply(call, value, before, extra=value.content)
-                self._record_result(call, value, self._results)
+                self._record_result(tool, call, value, self._results)
             case "ordinary":
                 await self._run_ordinary(tool, call, arguments, self._results)
             case "think":
@@ -412,9 +413,9 @@ class ToolCalls:
         value = await execute_call(self._context, self._scope, tool, call, arguments)
         if not tool.kind_given:
             self._context.warn_of_missing_kind(tool, value)
-        self._record_result(call, value, results)
+        self._record_result(tool, call, value, results)
 
-    def _record_result(self, call: ToolCall, value: Any, results: CallResults) -> None:
+    def _record_result(self, tool: Tool, call: ToolCall, value: Any, results: CallResults) -> None:
         if isinstance(value, NeedsUserInput):
             results.ask_user(call, value.question)
             return
@@ -422,6 +423,8 @@ class ToolCalls:
             results.pass_on(call, value.questions)
             return
         content, status = render_result(value)
+        if status == "error" and not isinstance(value, CallOutcome | Completion | Continue | Phase):
+            log_unusable_answer("tool", tool.function, content, call_id=call.id)
         results.answer(call, content, status, images_in(value))
 
     async def _think(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..decision import AnyChunk, Message, ToolSpec, WrongUse
+from ..decision.transcript import estimate_tokens, message_size, tools_size
 from .endpoint_url import mask_url
 
 ToolChoice = Literal["auto", "required", "none"]
@@ -39,6 +40,12 @@ class Request:
     """Incremented when earlier messages change, which makes cached encodings of them invalid."""
     memo: MutableMapping[Any, Any] = field(default_factory=dict)
     """The provider's cache of messages that it has already encoded, kept as long as the session."""
+
+    @property
+    def estimated_tokens(self) -> int:
+        """Estimated tokens of the messages and tools, for when the provider does not report them."""
+        characters = sum(map(message_size, (*self.messages, *self.ephemeral)))
+        return estimate_tokens(characters + tools_size(self.tools))
 
 
 class Provider(Protocol):

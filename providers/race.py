@@ -22,7 +22,7 @@ from ..decision import (
     WrongUse,
 )
 from ..decision.errors import error_text
-from ..decision.transcript import estimate_tokens, message_size
+from ..decision.transcript import estimate_tokens
 from ._wrapper import Wrapper, wait_shielded
 from .clock import Clock, SystemClock
 from .errors import Cancelled, ProviderError, attempt_ended
@@ -225,11 +225,10 @@ class _RaceStream:
                 self._queue.put_nowait(replace(chunk, beside=True))
 
     def _cancelled_attempt(self, loser: _Runner, winner: _Runner) -> AttemptEnded:
-        asked = sum(message_size(message) for message in (*self._request.messages, *self._request.ephemeral))
         said = sum(len(getattr(chunk, "text", "") or getattr(chunk, "arguments", "")) for chunk in loser.buffered)
         stated = [chunk.usage for chunk in loser.buffered if isinstance(chunk, UsageReport)]
         usage = (stated[-1] if stated else Usage()).for_cut_response(
-            input_tokens=estimate_tokens(asked), output_tokens=estimate_tokens(said)
+            input_tokens=self._request.estimated_tokens, output_tokens=estimate_tokens(said)
         )
         faster = Cancelled(f"{winner.provider.model} was faster")
         return attempt_ended(faster, loser.provider.model, beside=True, usage=usage)

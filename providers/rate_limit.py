@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 from ..decision import AnyChunk, UsageReport, WrongUse
-from ..decision.transcript import estimate_tokens, message_size
 from ._wrapper import Wrapper
 from .clock import Clock, SystemClock
 from .errors import RateLimited
@@ -124,10 +123,9 @@ class RateLimit(Wrapper):
 
 
 def _estimate(request: Request) -> int:
-    """Estimate the tokens of a request before it is made: its messages plus the longest response it allows."""
-    asked = sum(message_size(message) for message in (*request.messages, *request.ephemeral))
+    """Estimate the tokens of a request before it is made, plus the longest response it allows."""
     answer = request.settings.get("max_tokens")
-    return estimate_tokens(asked) + (answer if isinstance(answer, int) else 0)
+    return request.estimated_tokens + (answer if isinstance(answer, int) else 0)
 
 
 class AdaptiveSemaphore:

@@ -115,6 +115,47 @@ def _is_context(annotation: Any) -> bool:
     return (get_origin(annotation) or annotation) is RunContext
 
 
+_CONTEXT_NAMES = ("ctx", "context", "run_context", "run_ctx", "wrapper", "runtime", "tool_context")
+"""Names of the first parameter of a tool that is meant to be the run's context, here and in other libraries."""
+_OTHER_CONTEXTS = ("RunContext", "RunContextWrapper", "ToolContext", "ToolRuntime", "RunnableConfig", "CallbackManager")
+"""Names of classes for which another library fills a parameter of a tool."""
+
+
+def check_context(function: Callable[..., Any], tool: str) -> None:
+    """Raise WrongUse for a parameter that seems to be meant for the run's context, and would be asked of the model."""
+    for number, (name, parameter) in enumerate(model_parameters(function, evaluated=_can_evaluate(function)).items()):
+        hint = parameter.annotation
+        bare = number == 0 and name in _CONTEXT_NAMES and hint is parameter.empty
+        if bare or _is_other_context(hint):
+            what = "has no type" if bare else f"is {_described(hint)}, which endstop does not fill"
+            raise WrongUse(
+                f"tool {tool!r}: its parameter {name!r} {what}, so a model would be asked for it: write "
+                f"`{name}: RunContext` (from endstop) for the run's context, or the type of an argument"
+            )
+
+
+def _can_evaluate(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function, eval_str=True)
+    except Exception:  # the schema tells whether that matters
+        return False
+    return True
+
+
+def _is_other_context(hint: Any) -> bool:
+    injected = [*getattr(hint, "__metadata__", ()), hint]
+    names = [getattr(one, "__name__", type(one).__name__) for one in map(_bare, injected)]
+    return any(name in _OTHER_CONTEXTS or name.startswith("Injected") for name in names)
+
+
+def _bare(hint: Any) -> Any:
+    return get_origin(hint) or hint
+
+
+def _described(hint: Any) -> str:
+    return getattr(hint, "__name__", None) or str(hint)
+
+
 def model_parameters(function: Callable[..., Any], *, evaluated: bool = False) -> dict[str, inspect.Parameter]:
     """Return the parameters for which the model writes arguments: all except the `RunContext`.
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 from ..decision import WrongUse
 from ..decision.errors import did_you_mean
-from .run_context import model_parameters
+from .run_context import check_context, model_parameters
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -51,6 +51,7 @@ class SignatureArguments:
         for parameter in model_parameters(function).values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise WrongUse(f"tool {tool!r}: a model cannot fill {parameter}: name each argument")
+        check_context(function, tool)
 
     def parse(self, text: str) -> dict[str, Any]:
         """Parse and validate the JSON that a model wrote. Raises InvalidArguments with a text for the model."""
@@ -60,7 +61,7 @@ class SignatureArguments:
             parsed = self._model.model_validate_json(text.strip() or "{}")
         except ValidationError as error:
             raise InvalidArguments(describe_errors(self._tool, error)) from None
-        return dict(vars(parsed))
+        return {name: getattr(parsed, field) for name, field in self._fields.items()}
 
     @cached_property
     def schema(self) -> dict[str, Any]:
@@ -71,26 +72,53 @@ class SignatureArguments:
             with _without_warnings():
                 schema: dict[str, Any] = self._model.model_json_schema()
         except PydanticInvalidForJsonSchema as error:
-            raise WrongUse(f"tool {self._tool!r}: no schema can be made of its type hints: {error}") from None
+            raise self._no_schema(error) from None
         schema = without_keywords(schema, ("title",))  # pydantic's titles cost tokens and tell a model nothing
         schema.setdefault("properties", {})
         return schema
 
     @cached_property
     def _model(self) -> type[BaseModel]:
-        from pydantic import Field, create_model
+        """A model with a field for each parameter. Its alias is the name, so that one may be called `copy` or `_x`."""
+        from pydantic import create_model
         from pydantic.errors import PydanticUserError
 
         try:
-            fields: dict[str, Any] = {}
-            for parameter in model_parameters(self._function, evaluated=True).values():
-                hint = Any if parameter.annotation is parameter.empty else parameter.annotation
-                default = ... if parameter.default is parameter.empty else parameter.default
-                fields[parameter.name] = (hint, Field(default, description=self._notes.get(parameter.name)))
+            parameters = model_parameters(self._function, evaluated=True).values()
+            fields = {self._fields[parameter.name]: self._field(parameter) for parameter in parameters}
             with _without_warnings():
-                return cast("type[BaseModel]", create_model(self._tool, **fields))
+                return cast("type[BaseModel]", create_model(self._tool, **cast("dict[str, Any]", fields)))
         except (PydanticUserError, NameError, TypeError, ValueError) as error:
-            raise WrongUse(f"tool {self._tool!r}: no schema can be made of its type hints: {error}") from None
+            raise self._no_schema(error) from None
+
+    @cached_property
+    def _fields(self) -> dict[str, str]:
+        """The name of the model's field for each parameter."""
+        return {name: f"field_{number}" for number, name in enumerate(model_parameters(self._function))}
+
+    def _field(self, parameter: inspect.Parameter) -> tuple[Any, Any]:
+        """Return the type and the default of a parameter. What its own `Field` says counts, before any other."""
+        from pydantic import Field
+
+        hint = Any if parameter.annotation is parameter.empty else parameter.annotation
+        own: tuple[Any, ...] = ()
+        if get_origin(hint) is Annotated:
+            hint, *rest = get_args(hint)
+            own = tuple(rest)
+        note = next(filter(None, map(_note_in, own)), None) or self._notes.get(parameter.name)
+        return (
+            Annotated[(hint, Field(alias=parameter.name, description=note), *own)],
+            ... if parameter.default is parameter.empty else parameter.default,
+        )
+
+    def _no_schema(self, error: Exception) -> WrongUse:
+        text = str(error).partition("\n\nFor further information")[0]
+        return WrongUse(f"tool {self._tool!r}: no schema can be made of its type hints: {text}")
+
+
+def _note_in(metadata: object) -> str | None:
+    """Return the description in an item of `Annotated`: a text, or `Doc(...)` of PEP 727."""
+    return metadata if isinstance(metadata, str) else getattr(metadata, "documentation", None)
 
 
 @contextmanager

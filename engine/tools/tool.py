@@ -36,6 +36,7 @@ from ..decision import Policy, ToolKind, ToolSpec, WrongUse
 from ..decision.errors import did_you_mean
 from ..decision.messages import is_blank
 from ..decision.tool_names import is_preset_name, kind_by_name
+from ..decision.transcript import tools_size
 from ..providers.surrogate_pairs import with_whole_characters
 from .call_progress import last_item
 from .results import consume_iterators, contains_iterator, returns_report
@@ -400,7 +401,7 @@ class Toolbox(Mapping[str, Tool]):
     @cached_property
     def characters(self) -> int:
         """Approximate number of characters of all tool descriptions in a request."""
-        return sum(len(spec.name) + len(spec.description) + len(str(spec.parameters)) for spec in self.specs)
+        return tools_size(self.specs)
 
     @property
     def can_complete(self) -> bool:

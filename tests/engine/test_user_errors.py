@@ -17,6 +17,7 @@ from endstop import (
     Policy,
     RecordOptions,
     Runtime,
+    Tool,
     Until,
     WrongUse,
     tool,
@@ -285,3 +286,23 @@ async def test_the_users_redaction_is_applied_even_if_it_fails(redact: Any, capl
     await engine.run("go")
     assert "tool raised" in caplog.text
     assert "Bug: mine" not in caplog.text
+
+
+class Pixels:
+    """Something that no model can read."""
+
+
+@pytest.mark.parametrize("value", [Pixels(), b"bytes", {"at": Pixels()}, len], ids=lambda value: type(value).__name__)
+async def test_a_result_that_cannot_be_shown_to_the_model_is_logged(
+    value: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    def draw() -> object:
+        """Draw."""
+        return value
+
+    model = Scripted([call("draw")], [call("draw")], "It did not work.")
+    await Engine(model, tools=[Tool(draw)]).run("Draw.")
+    first, again = [record.getMessage() for record in caplog.records]
+    assert "tool gave no usable answer" in first
+    assert model.requests[1].messages[-1].content in first.replace("\\'", "'") or "cannot be shown" in first
+    assert "again 1 time" in again

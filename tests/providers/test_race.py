@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import anyio
 import pytest
+from endstop import Engine, Tool
 from endstop.decision import AttemptEnded, WrongUse
+from endstop.decision.events import AttemptFailed
 from endstop.providers import Fallback, Hedge, Interrupted, Race, Retry, Scripted, Unavailable
 from endstop.testing import FakeClock
 
@@ -168,3 +171,20 @@ async def test_a_provider_whose_close_is_cancelled_does_not_leave_the_others_ope
         async with Race(*providers):
             pass
     assert all(provider.closed for provider in providers)
+
+
+async def test_the_tools_of_a_request_count_in_what_a_loser_costs() -> None:
+    def big(number: int) -> Tool:
+        async def work(a: str) -> str:
+            return a
+
+        return Tool(work, name=f"tool_{number}", description="A long description of a tool. " * 20)
+
+    tools, never = [big(number) for number in range(30)], anyio.Event()
+    slow, quick = Scripted([never], model="slow"), Scripted("Done.", model="quick")
+    engine = Engine(Race(slow, quick), tools=tools)
+    async with engine.start("Go.") as run:
+        failed = [event async for event in run if isinstance(event, AttemptFailed)]
+    (usage,) = [event.usage for event in failed]
+    assert usage is not None
+    assert usage.input_tokens >= sum(len(tool.spec.description) for tool in tools) // 4
