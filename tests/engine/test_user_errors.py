@@ -285,3 +285,18 @@ async def test_the_users_redaction_is_applied_even_if_it_fails(redact: Any, capl
     await engine.run("go")
     assert "tool raised" in caplog.text
     assert "Bug: mine" not in caplog.text
+
+
+async def makes_nothing(ctx: Any) -> None:
+    """Return nothing."""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"until": forgets}, "check gave no usable answer"), ({"deps": makes_nothing}, "deps gave no usable answer")],
+)
+async def test_a_check_or_a_factory_that_forgets_to_return_is_logged(
+    options: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await Engine(Scripted("Hi.", "Hi."), **options).run("go")
+    assert caplog.records[0].event == said  # type: ignore[attr-defined]
