@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -33,6 +33,7 @@ from .validation import (
     check_combination,
     check_ends,
     check_measurable,
+    check_named,
     check_policy,
     check_provider,
     check_tools,
@@ -109,6 +110,7 @@ class RunConfig:
         if self.runtime.replay is None:
             check_ends(policy)
             check_measurable(policy, self.budget, self.provider, self.known_prices)
+            check_named(self.hooks.rules, policy)
         self.decide(Facts(), policy)  # so that a policy with unknown rules fails here, not in a run
 
     @property
@@ -252,6 +254,7 @@ def check_groups(**given: object) -> None:
 
 
 def _when_completed(callback: Callable[[Outcome], Awaitable[None] | None]) -> Subscriber:
+    @wraps(callback)
     def on_event(event: Event | Lagged, run: Run) -> Awaitable[None] | None:
         if isinstance(event, RunFinished) and event.outcome.status == "completed":
             return callback(event.outcome)

@@ -21,10 +21,9 @@ from typing import Any
 
 from .decision import WrongUse
 from .decision.errors import error_text
-from .providers._logging import log_warning
 from .tools.run_context import DepsT, RunContext
-from .tools.user_functions import call_user_function
-from .validation import preview
+from .tools.user_functions import call_user_function, check_functions
+from .user_errors import log_unusable_answer, log_user_error
 
 DepsFactory = Callable[
     [RunContext[None]],
@@ -37,22 +36,11 @@ class DepsFailed(RuntimeError):
     """Raised when the factory failed before the run began, so that nothing of the run is recorded."""
 
 
-def check_factory(factory: Any) -> None:
+def check_deps(factory: Any) -> None:
     """Raise WrongUse unless the factory can be called with a `RunContext` as its one argument."""
-    if factory is None:
-        return
-    if not callable(factory):
-        raise WrongUse(
-            f"deps is {preview(factory)}: Engine(deps=...) takes a function that makes them for each run. Pass "
-            "existing ones to the run: engine.run(prompt, deps=...)"
-        )
     if inspect.isclass(factory):  # its first argument would silently be the context
         raise WrongUse(f"deps: {factory.__name__} is a class: write a function of the RunContext that makes one")
-    try:
-        inspect.signature(factory).bind(RunContext())
-    except (TypeError, ValueError):
-        name = getattr(factory, "__name__", preview(factory))
-        raise WrongUse(f"deps: {name} takes one argument, the RunContext, as in def {name}(ctx): ...") from None
+    check_functions(deps=factory)
 
 
 @asynccontextmanager
@@ -72,18 +60,21 @@ async def dependencies(factory: Any, given: Any, about: RunContext) -> AsyncIter
             made = await opened.__aenter__()
         else:
             made = await call_user_function(factory, about)
+            if made is None:
+                log_unusable_answer("deps", factory, "it returned None, so the run has no dependencies")
     except Exception as error:
+        log_user_error("deps", factory, error)
         why = f"deps: the factory failed, so run {about.run_id} cannot begin: {error_text(error)}"
         raise DepsFailed(why) from error
     try:
         yield made
     finally:
-        await _close(opened, about)
+        await _close(opened, factory, about)
 
 
-async def _close(opened: AbstractAsyncContextManager[Any] | None, about: RunContext) -> None:
+async def _close(opened: AbstractAsyncContextManager[Any] | None, factory: Any, about: RunContext) -> None:
     try:
         if opened is not None:
             await opened.__aexit__(None, None, None)
     except Exception as error:
-        log_warning("the dependencies of a run could not be closed", run_id=about.run_id, error=error_text(error))
+        log_user_error("deps", factory, error)

@@ -26,7 +26,7 @@ from .connections import connected
 from .decision import Outcome, Policy, WrongUse
 from .decision.errors import did_you_mean
 from .decision.outcome import OutputT
-from .dependencies import DepsFactory, check_factory
+from .dependencies import DepsFactory, check_deps
 from .evaluation import Evaluator
 from .hooks import SystemPrompt
 from .journal import RecordTarget
@@ -39,8 +39,9 @@ from .subscribers import Middleware
 from .tools import finish_task
 from .tools.run_context import DepsT
 from .tools.tool import Approval, Tool
+from .tools.user_functions import check_functions
 from .user_message import Prompt
-from .validation import check_output, check_prices, check_provider, check_record, check_system
+from .validation import check_output, check_prices, check_provider, check_record
 
 if TYPE_CHECKING:
     from .batch import Fleet
@@ -102,9 +103,9 @@ class Engine(Generic[DepsT, OutputT]):
             refuse_ungrouped(list(ungrouped))
         check_provider(provider)
         policy = policy_of(policy)
-        check_system(system)
+        check_functions(system=None if isinstance(system, str) else system)
         check_prices(prices)
-        check_factory(deps)
+        check_deps(deps)
         check_groups(
             hooks=hooks,
             model_options=model_options,

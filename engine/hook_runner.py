@@ -17,16 +17,26 @@ from .decision.outcome import RUN_STAGE_STATUS, StageStatus
 from .effects import EffectKey
 from .evaluation import EVALUATED_STATUSES, Evaluation, EvaluationInput, Evaluator
 from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified_name
-from .providers._logging import log_warning
 from .tools.results import Completion, to_jsonable
 from .tools.run_context import context_parameter
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
+from .user_errors import log_unusable_answer, log_user_error
 
 Role = Literal["gate", "judge", "text_rule", "handler", "compactor", "approval", "system"]
 Read = Callable[[Any], Verdict]
 
 UNTIL = "until"
 """`CompletionRejected.by` if the user's check of the work is not met."""
+_ROLE_NAMES: dict[Role, str] = {
+    "gate": "gate",
+    "judge": "judge",
+    "text_rule": "text rule",
+    "handler": "prompt handler",
+    "compactor": "compactor",
+    "approval": "approval function",
+    "system": "system prompt function",
+}
+"""What a warning calls them."""
 BETWEEN_STEPS = frozenset({"judge", "handler", "compactor", "system"})
 """Hooks that run between two steps, and therefore end at the run's time limit. The others belong to a response."""
 
@@ -71,11 +81,7 @@ async def _ask(
         if refused is not None:
             return Verdict("refused", f"{refused.limit} of the shared budget is used up")
     await context.flush()
-    verdict = await _run_with_deadline(context, role, function, arguments, read)
-    if role == "compactor" and verdict.said == "failed":
-        name = qualified_name(function)
-        log_warning("the compactor has no usable answer", compactor=name, run_id=context.run_id, error=verdict.detail)
-    return verdict
+    return await _run_with_deadline(context, role, function, arguments, read)
 
 
 async def _run_with_deadline(
@@ -85,27 +91,36 @@ async def _run_with_deadline(
     left = context.limits.seconds_left()
     if left is not None and role in BETWEEN_STEPS:
         seconds = max(0.0, min(seconds, left))
-    verdict = Verdict("failed", f"no answer within {seconds:g} seconds")
-    with context.clock.deadline(seconds):
+    said: Any = None
+    with context.clock.deadline(seconds) as deadline:
         try:
             work = call_user_function(function, *arguments)
-            verdict = read(await run_in_own_task(work, qualified_name(function), run_id=context.run_id, role=role))
+            said = await run_in_own_task(work, qualified_name(function), run_id=context.run_id, role=role)
         except Exception as error:
-            verdict = Verdict("failed", describe_error(error))
-    return verdict
+            log_user_error(_ROLE_NAMES[role], function, error)
+            return Verdict("failed", describe_error(error))
+    try:
+        if not deadline.cancelled_caught:
+            return read(said)
+        why = f"no answer within {seconds:g} seconds"
+    except Exception as error:
+        why = describe_error(error)
+    log_unusable_answer(_ROLE_NAMES[role], function, why)
+    return Verdict("failed", why)
 
 
 def parse_gate(said: Any) -> Verdict:
-    """Return the verdict for a gate's answer. Raises TypeError unless it is Accept, Reject, True, False or None."""
+    """Return the verdict for a gate's answer. Raises TypeError unless it is Accept, Reject, True or False."""
     match said:
-        case Accept() | True | None:
+        case Accept() | True:
             return Verdict("accept")
         case Reject(reason):
             return Verdict("reject", reason)
         case False:
             return Verdict("reject", "The work does not pass its check yet.")
         case _:
-            raise TypeError(f"a gate answers Accept or Reject, not {type(said).__name__}")
+            what = "None, as without a `return`" if said is None else type(said).__name__
+            raise TypeError(f"a gate answers Accept() or Reject(reason), not {what}")
 
 
 def parse_text_rule(said: Any) -> Verdict:
@@ -330,14 +345,20 @@ async def _call_evaluator(
             work = call_user_function(evaluator, looked_at)
             said = await run_in_own_task(work, qualified_name(evaluator), run_id=context.run_id, role="evaluator")
         except Exception as error:
+            log_user_error("evaluator", evaluator, error)
             return "not_run", {"error": describe_error(error)}
-    if deadline.cancelled_caught:
-        return "not_run", {"error": f"no verdict within {seconds:g} seconds"}
-    return _read_answer(said)
+    try:
+        if not deadline.cancelled_caught:
+            return _read_answer(said)
+        why = f"no verdict within {seconds:g} seconds"
+    except TypeError as error:
+        why = str(error)
+    log_unusable_answer("evaluator", evaluator, why)
+    return "not_run", {"error": why}
 
 
 def _read_answer(said: Any) -> tuple[EvaluationVerdict, dict[str, Any]]:
-    """Return the verdict and the details of an evaluator's answer; `not_run` with an error if its form is wrong."""
+    """Return the verdict and the details of an evaluator's answer. Raises TypeError if its form is wrong."""
     if isinstance(said, bool):
         return _VERDICTS[said], {}
     if isinstance(said, Evaluation):
@@ -348,9 +369,9 @@ def _read_answer(said: Any) -> tuple[EvaluationVerdict, dict[str, Any]]:
             return "not_run", dict(to_jsonable(details))
     else:
         what = f"a mapping without {_PASSED[0]!r}" if isinstance(said, Mapping) else type(said).__name__
-        return "not_run", {"error": f"an evaluator answers Evaluation, bool or a mapping with 'pass', not {what}"}
+        raise TypeError(f"an evaluator answers Evaluation, bool or a mapping with 'pass', not {what}")
     if not isinstance(passed, bool):
-        return "not_run", {"error": f"{where} is True or False, not {passed!r}"}
+        raise TypeError(f"{where} is True or False, not {passed!r}")
     return _VERDICTS[passed], dict(to_jsonable(details))
 
 

@@ -22,7 +22,7 @@ from .providers.provider import check_settings
 from .records.format import ATTACH_ABOVE, Redact
 from .tools.tool import Tool
 from .tools.user_functions import check_functions
-from .validation import as_tuple, check_clock, check_size, check_text_rule, check_tool_choice, checked_rules
+from .validation import as_tuple, check_clock, check_size, check_tool_choice, checked_rules
 
 Decide = Callable[[Facts, Policy], Decision]
 
@@ -39,7 +39,7 @@ async def execute_here(call: ToolCall, tool: Tool, arguments: Mapping[str, Any])
 class Hooks:
     """Your functions that take part in decisions about a run (`hooks.py`). Their answers are recorded.
 
-    Raises WrongUse for what cannot be called.
+    Raises WrongUse for what cannot be called as it will be.
     """
 
     gates: Sequence[Gate] = ()
@@ -69,7 +69,6 @@ class Hooks:
             evaluate=self.evaluate,
             prompt_handlers=self.prompt_handlers,
         )
-        check_text_rule(self.text_rule)
         object.__setattr__(self, "rules", checked_rules(self.rules))
 
 
@@ -125,7 +124,7 @@ class ReplaySource(Protocol):
 class Runtime:
     """Clock, decision function and tool executor: replaced by replays and tests, rarely in production.
 
-    Raises WrongUse for a clock without the methods of `Clock`.
+    Raises WrongUse for a clock without the methods of `Clock`, and functions that cannot be called as they will be.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -140,6 +139,7 @@ class Runtime:
 
     def __post_init__(self) -> None:
         check_clock(self.clock)
+        check_functions(decide=self.decide, decide_untraced=self.decide_untraced, execute=self.execute)
 
 
 def set_tuples(group: Any, *names: str) -> None:

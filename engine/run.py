@@ -25,12 +25,13 @@ from .decision.outcome import OutputT
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator
 from .event_bus import Bus, Lagged
-from .hook_runner import run_evaluation, run_prompt_handlers
+from .hook_runner import SystemPromptFailed, run_evaluation, run_prompt_handlers
 from .hooks import PromptHandler
 from .loop import run_rounds
 from .message_history import MessageFormat, messages_in
 from .providers._logging import log_warning
 from .providers._wrapper import wait_shielded
+from .user_errors import log_failure
 from .user_message import Prompt
 
 TIDY_SECONDS = 10.0
@@ -259,6 +260,8 @@ class Run(Generic[OutputT]):
             outcome = with_output(context, await run_evaluation(context, self._evaluate, outcome))
         except BaseException as error:
             if _lost_in(error) is None:
+                if isinstance(error, Exception) and not isinstance(error, SystemPromptFailed):  # which is logged
+                    log_failure("a run ended by an error", error)
                 await self._finish(_crashed(context, error))
             raise
         else:

@@ -69,6 +69,7 @@ from .run_start import (
 from .session_state import SessionState
 from .subscribers import enter_middleware, notify_subscribers
 from .tools.run_context import DepsT, RunContext
+from .user_errors import once_a_run
 from .user_message import Prompt, user_message
 from .validation import check_record, check_recorded_functions, check_recorded_tools
 
@@ -355,11 +356,12 @@ class Session(Generic[DepsT, OutputT]):
         options, clock = self._config.record_options, self._config.runtime.clock
         about: RunContext[None] = RunContext(self.id, run.id, owner=self.owner, metadata=self.metadata)
         makes_deps = dependencies(self._config.deps, deps, about)
-        async with self._hold_turn(), connected(self._config.provider), makes_deps as made:
-            with open_journal(
-                self.record, self.id, clock, redact=options.redact, attach_above=options.attach_above
-            ) as journal:
-                await self._drive(run, opening, journal, made)
+        with once_a_run(options.redact, run_id=run.id, session_id=self.id):
+            async with self._hold_turn(), connected(self._config.provider), makes_deps as made:
+                with open_journal(
+                    self.record, self.id, clock, redact=options.redact, attach_above=options.attach_above
+                ) as journal:
+                    await self._drive(run, opening, journal, made)
 
     async def _drive(self, run: Run, opening: Opening, journal: Journal | None, deps: Any) -> None:
         context = self._context(run, journal, opening, deps)

@@ -4,8 +4,8 @@ A subscriber is called with every event, in a separate task, so that it cannot a
 
     def on_event(event: Event | Lagged, run: Run) -> None: ...      # or async
 
-If it raises, that is logged, once per run, and it gets the next event. If it is slow, it gets a `Lagged` in place of
-the events that it missed. If it never returns, it is left behind when the run ends.
+If it raises, that is logged (`user_errors.py`), and it gets the next event. If it is slow, it gets a `Lagged` in place
+of the events that it missed. If it never returns, it is left behind when the run ends.
 
 Middleware surrounds a whole run, in the run's own task: tracing, a logging context, a transaction.
 
@@ -25,14 +25,13 @@ caller that starts the run gets the error.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from inspect import isawaitable
 from typing import Any
 
-from .decision.errors import error_text
-from .providers._logging import log_warning
 from .run import Run
+from .user_errors import log_user_error
 
 Subscriber = Callable[[Any, Run], Awaitable[None] | None]
 """Function called with each event of a run, or a `Lagged` in place of events that it missed, and with the run."""
@@ -69,30 +68,14 @@ async def _let_catch_up(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 async def deliver(subscriber: Subscriber, run: Run) -> None:
-    """Call a subscriber with every event of a run, one after another.
-
-    Its first error is logged at once. The number of its errors is logged when the run ends, if there was more than one,
-    so that a broken subscriber does not fill the log.
-    """
-    errors = 0
-    try:
-        async for event in run:
-            try:
-                returned = subscriber(event, run)
-                if returned is not None and isawaitable(returned):
-                    await returned
-            except Exception as error:
-                errors += 1
-                if errors == 1:
-                    about = {"event_type": type(event).__name__, "error": error_text(error)}
-                    _complain("subscriber raised", subscriber, run, about)
-    finally:
-        if errors > 1:
-            _complain("subscriber raised again and again", subscriber, run, {"times": errors})
-
-
-def _complain(what: str, subscriber: Subscriber, run: Run, about: Mapping[str, object]) -> None:
-    log_warning(what, subscriber=_name_of(subscriber), run_id=run.id, **about)
+    """Call a subscriber with every event of a run, one after another. What it raises is only logged."""
+    async for event in run:
+        try:
+            returned = subscriber(event, run)
+            if returned is not None and isawaitable(returned):
+                await returned
+        except Exception as error:
+            log_user_error("subscriber", subscriber, error, event_type=type(event).__name__)
 
 
 def _name_of(subscriber: Subscriber) -> str:
@@ -105,5 +88,22 @@ async def enter_middleware(each: Sequence[Middleware], run: Run) -> AsyncIterato
     """Enter all middleware, the first outermost."""
     async with AsyncExitStack() as stack:
         for middleware in each:
-            await stack.enter_async_context(middleware(run))
+            await stack.enter_async_context(_entered(middleware, run))
         yield
+
+
+@asynccontextmanager
+async def _entered(middleware: Middleware, run: Run) -> AsyncIterator[None]:
+    """Enter a middleware, and log what it raises itself; an error of the run only passes through it."""
+    passed: BaseException | None = None
+    try:
+        async with middleware(run):
+            try:
+                yield
+            except BaseException as error:
+                passed = error
+                raise
+    except Exception as error:
+        if error is not passed:
+            log_user_error("middleware", middleware, error)
+        raise

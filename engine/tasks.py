@@ -20,12 +20,13 @@ from .evaluation import Evaluator
 from .providers import Provider
 from .run import Run
 from .session import Session
+from .tools.user_functions import check_functions
 from .user_message import Prompt, user_message
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A prompt in a batch. A plain string is a task with only a prompt."""
+    """A prompt in a batch. A plain string is a task with only a prompt. Raises WrongUse for an invalid evaluator."""
 
     prompt: Prompt
     id: str = ""
@@ -36,6 +37,9 @@ class Task:
     """The evaluator of its run; None for the engine's."""
     deps: Any = None
     """Dependencies of its run: `RunContext.deps`."""
+
+    def __post_init__(self) -> None:
+        check_functions(evaluate=self.evaluate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,8 +40,10 @@ from .tools.results import (
     truncate,
 )
 from .tools.run_context import context_parameter, running_call, with_context
+from .tools.schema import InvalidArguments
 from .tools.tool import Tool
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
+from .user_errors import log_unusable_answer, log_user_error
 
 UNLIMITED_KINDS = frozenset({"completion", "question"})
 """Kinds of tools that no limit of the run cuts off: a complete completion or question always gets its result."""
@@ -110,6 +112,8 @@ async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[
         except (WrongUse, RunLost):  # of a sub-agent: it cannot continue, or not here
             raise
         except Exception as error:
+            if not _is_told(tool, error):
+                log_user_error("tool", tool.function, error, call_id=call.id)
             value = CallOutcome(content=describe_error(error), status="error")
     left_behind = call.id in context.left_behind
     if run_deadline.cancelled_caught:
@@ -119,6 +123,11 @@ async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[
         stopped = f"{tool.name} was stopped after {tool.timeout:g} seconds."
         return CallOutcome(content=STILL_RUNNING_AFTER.format(stopped) if left_behind else stopped, status="error")
     return value
+
+
+def _is_told(tool: Tool, error: Exception) -> bool:
+    """Return whether a tool raised this to tell the model something, as our own tools do. All else is a bug."""
+    return isinstance(error, InvalidArguments) or getattr(tool.function, "__module__", "").startswith("endstop.")
 
 
 def _record_progress(context: Context, call: ToolCall, update: ProgressUpdate) -> None:
@@ -171,7 +180,9 @@ async def _run_check(
             failed = not isinstance(said, Happened | NotHappened | Unclear)
             if failed:
                 said = Unclear(f"a check answers Happened, NotHappened or Unclear, not {type(said).__name__}")
+                log_unusable_answer("check of a tool", tool.check, said.why, call_id=call.id)
         except Exception as error:
+            log_user_error("check of a tool", tool.check, error, call_id=call.id)
             said = Unclear(describe_error(error))
     context.log.append(
         VerdictGiven(

@@ -21,6 +21,7 @@ from .decision import Policy, WrongUse
 from .decision.until_rules import CHECK_GUARD, CHECK_RULE
 from .tools.control import report_blocked
 from .tools.tool import Tool, Toolbox
+from .tools.user_functions import check_functions
 from .work.guarded_files import GuardedFiles
 
 if TYPE_CHECKING:
@@ -124,8 +125,7 @@ class Until:
 def _check_of(check: Any, env: Collection[str], score: str | None, inside: str) -> CommandCheck | Check:
     if isinstance(check, str):
         return CommandCheck(check, env=env, score=score, inside=inside)
-    if not callable(check):
-        raise WrongUse(f"until: a check is a command or a function, not {check!r}: write it as in 'pytest -q'")
+    check_functions(until=check)
     return cast(Check, check)
 
 

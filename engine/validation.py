@@ -5,7 +5,6 @@ Every check raises WrongUse.
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +15,9 @@ from .decision import Policy, Rule, ToolSpec, WrongUse
 from .decision.limits import STOP_REASONS
 from .providers import Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
-from .tools.run_context import context_parameter
 from .tools.schema import without_keywords
 from .tools.tool import Tool, Toolbox
+from .tools.user_functions import check_functions
 
 CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 """Tool names that at least one provider accepts: Anthropic up to 128 characters, Gemini also dots and colons."""
@@ -40,43 +39,6 @@ def check_prompt(prompt: Any, role: str = "prompt") -> None:
     else:
         hint = "write a text"
     raise WrongUse(f"the {role} is {preview(prompt)}, of type {type(prompt).__name__}: {hint}")
-
-
-def check_system(system: Any) -> None:
-    """Check that a system prompt is a text, None, or a function of the run."""
-    if system is None or isinstance(system, str):
-        return
-    if not callable(system):
-        hint = "write one text, a function of the run that returns one, or None for the general prompt"
-        raise WrongUse(f"system is {preview(system)}, of type {type(system).__name__}: {hint}")
-    try:
-        inspect.signature(system).bind(None)
-    except (TypeError, ValueError):
-        name = getattr(system, "__name__", preview(system))
-        raise WrongUse(f"system: {name} takes one argument, the run so far, as in def {name}(run): ...") from None
-
-
-def check_text_rule(rule: Any) -> None:
-    """Check that a text rule takes the text, the calls and, if it has a third parameter, the run's context."""
-    if rule is None:
-        return
-    try:
-        signature = inspect.signature(rule)
-    except ValueError:  # a builtin without a signature
-        return
-    context = context_parameter(rule)
-    given = ("", ()) if context is None else ("", (), None)
-    try:
-        names = list(signature.bind(*given).arguments)
-        fits = context is None or names[2] == context
-    except TypeError:
-        fits = False
-    if not fits:
-        name = getattr(rule, "__name__", preview(rule))
-        raise WrongUse(
-            f"text_rule: {name} takes the text and the calls, and maybe the context third, as in "
-            f"def {name}(text, calls, ctx: RunContext): ..."
-        )
 
 
 def check_recorded_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str, Sequence[str]]) -> None:
@@ -214,7 +176,19 @@ def checked_rules(rules: Any) -> tuple[Rule, ...]:
     for rule in checked:
         if not isinstance(rule, Rule):
             raise WrongUse(f"rules: {preview(rule)} is not a Rule: write Rule(name=..., says=..., ...)")
+    check_functions(rules=tuple(rule.judge for rule in checked))
     return checked
+
+
+def check_named(rules: Sequence[Rule], policy: Policy) -> None:
+    """Check that the policy names each of the user's rules: it would never ask one that it leaves out."""
+    for rule in rules:
+        if rule.name not in policy.rules and rule.name not in policy.guards:
+            place = "guards" if rule.priority == "guard" else "rules"
+            raise WrongUse(
+                f"rules: policy {policy.name!r} does not name {rule.name!r}, so it would never be asked: add it, as in "
+                f"Policy({place}=(*Policy().{place}, {rule.name!r}))"
+            )
 
 
 def check_record(record: Any) -> None:

@@ -19,6 +19,7 @@ from ..providers._logging import log_warning
 from ..providers.clock import Clock
 from ..providers.prices import Prices
 from ..records.format import Redact
+from ..user_errors import log_failure
 
 T = TypeVar("T")
 MOST_RUNS = 1000
@@ -149,7 +150,7 @@ class FollowedRun:
         if follower is not None:
             follower.abandon()
         session = "" if follower is None else follower.session_id
-        log_warning("an agent cannot be followed any more, and goes on", session_id=session, error=error_text(error))
+        log_failure("an agent cannot be followed any more, and goes on", error, session_id=session)
 
 
 class FollowedRuns:
@@ -203,7 +204,7 @@ class FollowedRuns:
         try:
             return Follower(self.policy, session_id=session_id, **self._follow)
         except Exception as error:
-            log_warning("an agent cannot be followed, and goes on", session_id=session_id, error=error_text(error))
+            log_failure("an agent cannot be followed, and goes on", error, session_id=session_id)
             return None
 
     def _path(self, session_id: str) -> Path | None:

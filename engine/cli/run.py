@@ -14,6 +14,7 @@ import msgspec
 
 from ..answers import Answer
 from ..decision import Event, Outcome, Question, WrongUse
+from ..process.daemon import log_to_stderr
 from ..process.shutdown import ShutdownSignals, run_to_end
 from ..process.streams import StdStreams
 from ..providers.endpoint_url import mask_url
@@ -154,16 +155,17 @@ def command(args: argparse.Namespace) -> int:
     """Run the agent and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
     _check_options(args)
-    if args.fork is not None:
-        return run_to_end(_run(_forked(args), args, std_streams))
-    if args.resume is not None:
-        resumed = _resumed(args, std_streams)
-        return EXIT_CODES["awaiting_input"] if resumed is None else run_to_end(_run(resumed, args, std_streams))
-    check_record(args.record, args.drain)
-    engine = build_engine(args, None)
-    session = engine.session(record=args.record, drain=args.drain)
-    work = _Work(session, engine.config.toolbox, [partial(session.start, _prompt(args))])
-    return run_to_end(_run(work, args, std_streams))
+    with log_to_stderr():
+        if args.fork is not None:
+            return run_to_end(_run(_forked(args), args, std_streams))
+        if args.resume is not None:
+            resumed = _resumed(args, std_streams)
+            return EXIT_CODES["awaiting_input"] if resumed is None else run_to_end(_run(resumed, args, std_streams))
+        check_record(args.record, args.drain)
+        engine = build_engine(args, None)
+        session = engine.session(record=args.record, drain=args.drain)
+        work = _Work(session, engine.config.toolbox, [partial(session.start, _prompt(args))])
+        return run_to_end(_run(work, args, std_streams))
 
 
 @dataclass(frozen=True, slots=True)

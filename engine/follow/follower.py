@@ -75,6 +75,7 @@ from ..records.format import Redact
 from ..records.known_secrets import KnownSecrets
 from ..records.recorder import RecordWriter
 from ..records.scan import Scan
+from ..tools.user_functions import check_functions
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
 
@@ -128,6 +129,7 @@ class Follower:
         on_event: Callable[[Event], None] | None = None,
         watch: Policy | str | None = None,
     ) -> None:
+        check_functions(redact=redact, on_event=on_event, rules=tuple(rule.judge for rule in rules))
         self.policy = followed_policy(policy, speaks=speaks, closes=closes)
         self._watch = None if watch is None else followed_policy(watch, speaks=False)
         self._watching: PolicySimulation | None = None

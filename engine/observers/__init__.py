@@ -6,8 +6,8 @@
 from typing import TYPE_CHECKING
 
 from ..decision.public_names import lazy_names
+from .logging import log_run
 from .progress import progress
-from .structlog import log_run
 
 if TYPE_CHECKING:
     from .otel import traced

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from ..base.sanitize import sanitize
@@ -24,31 +25,64 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 @contextmanager
 def log_to_stderr(hide: Callable[[str], str] | None = None) -> Iterator[None]:
-    """Make structlog write one line per log entry to stderr, inside the block. stdout is only for the answer.
+    """Write each of endstop's log records as one line to stderr, inside the block. stdout is only for the answer.
+
+    This is for our programs alone: in a library, the handlers are the user's.
 
     hide: applied to each text, which may come from a model or a provider. Control sequences are removed from all.
     """
-    import structlog
-
-    before = structlog.get_config() if structlog.is_configured() else None
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            partial(_clean, hide),
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
-        ],
-        logger_factory=lambda *args: structlog.PrintLogger(sys.stderr),  # looked up for each entry: it may be replaced
-        cache_logger_on_first_use=False,
-    )
+    logger, handler = logging.getLogger("endstop"), _LinesOnStderr(hide)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level or logging.DEBUG)
     try:
         yield
     finally:
-        if before is None:
-            structlog.reset_defaults()
-        else:
-            structlog.configure(**before)
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+class _LinesOnStderr(logging.Handler):
+    """A handler that writes records as lines of `key=value`. Each goes to the stderr of that moment."""
+
+    def __init__(self, hide: Callable[[str], str] | None) -> None:
+        super().__init__()
+        self._hide = hide
+
+    @cached_property
+    def _formatter(self) -> logging.Formatter:
+        """Structlog's formatter, which is imported for the first record: a run without one needs none of it."""
+        from structlog import processors, stdlib
+
+        return stdlib.ProcessorFormatter(
+            foreign_pre_chain=[
+                stdlib.ExtraAdder(),  # `event` and the fields, in place of the message that has both
+                processors.add_log_level,
+                processors.TimeStamper(fmt="iso", utc=True),
+                _add_traceback_text,
+            ],
+            processors=[
+                stdlib.ProcessorFormatter.remove_processors_meta,
+                processors.format_exc_info,
+                partial(_clean, self._hide),
+                processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
+            ],
+        )
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        try:
+            print(self._formatter.format(record), file=sys.stderr, flush=True)
+        except Exception:
+            self.handleError(record)
+
+
+def _add_traceback_text(logger: object, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add the text of a traceback that stands on the record without its exception (`user_errors.py`)."""
+    record: logging.LogRecord = entry["_record"]
+    if record.exc_text and not record.exc_info:
+        entry["exception"] = record.exc_text
+    return entry
 
 
 def _clean(

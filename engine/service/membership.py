@@ -102,7 +102,7 @@ class LeaseKeeper:
                 self._evicts_from = began + self.lease
             try:
                 if not await self._store.heartbeat(process.id):
-                    log_warning("this process was taken for dead, as its lease expired", process=process.id)
+                    log_warning("this process was taken for dead, as its lease expired", process_id=process.id)
                     self.evicted.set()
                     return
                 self.held.valid_until = began + self.lease  # counted from before the request, which may have been slow
@@ -124,7 +124,7 @@ class LeaseKeeper:
     async def _evict_dead(self, adopt: AdoptOrphans) -> None:
         """Evict dead processes, and pass the sessions that no member of the store holds to `adopt`."""
         for dead in await evict_dead(self._store, by_lease=monotonic() >= self._evicts_from):
-            log_warning("evicted a dead process", process=dead.id, host=dead.host, pid=dead.pid)
+            log_warning("evicted a dead process", process_id=dead.id, host=dead.host, pid=dead.pid)
         if not self.peers_restore_messages:  # it stays so: the store refuses older processes that start later
             self.peers_restore_messages = await all_restore_messages(self._store)
         orphans = await self._store.orphans()

@@ -41,7 +41,7 @@ from .call_progress import progress_reporter
 from .child_process import child_environment
 from .results import CallOutcome, ProgressUpdate
 from .tool import TOOL_TIMEOUT, Approval, Function, Tool, default_kind
-from .user_functions import UserFunctionError, check_functions
+from .user_functions import ROLES, UserFunctionError, check_function
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -226,7 +226,7 @@ def _check_approval(offered: Collection[str], approval: Any) -> None:
     if isinstance(approval, str) and approval != "destructive":
         raise WrongUse(f"mcp_tools: approval is {approval!r}: write approval=[{approval!r}], or 'destructive'")
     if callable(approval):
-        check_functions(approval=approval)
+        check_function("mcp_tools: approval", approval, ROLES["server_approval"])
     elif isinstance(approval, Collection) and not isinstance(approval, str):
         _check_names(offered, {"approval": approval})
     elif not isinstance(approval, bool | str):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -66,7 +68,8 @@ class SignatureArguments:
         from pydantic.errors import PydanticInvalidForJsonSchema
 
         try:
-            schema: dict[str, Any] = self._model.model_json_schema()
+            with _without_warnings():
+                schema: dict[str, Any] = self._model.model_json_schema()
         except PydanticInvalidForJsonSchema as error:
             raise WrongUse(f"tool {self._tool!r}: no schema can be made of its type hints: {error}") from None
         schema = without_keywords(schema, ("title",))  # pydantic's titles cost tokens and tell a model nothing
@@ -84,9 +87,18 @@ class SignatureArguments:
                 hint = Any if parameter.annotation is parameter.empty else parameter.annotation
                 default = ... if parameter.default is parameter.empty else parameter.default
                 fields[parameter.name] = (hint, Field(default, description=self._notes.get(parameter.name)))
-            return cast("type[BaseModel]", create_model(self._tool, **fields))
-        except (PydanticUserError, NameError, TypeError) as error:
+            with _without_warnings():
+                return cast("type[BaseModel]", create_model(self._tool, **fields))
+        except (PydanticUserError, NameError, TypeError, ValueError) as error:
             raise WrongUse(f"tool {self._tool!r}: no schema can be made of its type hints: {error}") from None
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Ignore warnings about the model inside the block: it is ours, so that a parameter may be called `copy`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
 
 
 def without_keywords(schema: Any, keywords: Collection[str]) -> Any:

@@ -39,10 +39,18 @@ from ..decision.tool_names import is_preset_name, kind_by_name
 from ..providers.surrogate_pairs import with_whole_characters
 from .call_progress import last_item
 from .results import consume_iterators, contains_iterator, returns_report
-from .run_context import context_parameter, with_context
+from .run_context import context_parameter, model_parameters, with_context
 from .schema import InvalidArguments, SchemaArguments, SignatureArguments
 from .side_effects import has_side_effects
-from .user_functions import call_user_function, check_functions, is_generator
+from .user_functions import (
+    call_user_function,
+    check_callable,
+    check_functions,
+    is_generator,
+    name_of,
+    signature_of,
+    without_types,
+)
 
 Function = Callable[..., Any]
 Approval = bool | Callable[[Mapping[str, Any]], bool]
@@ -107,7 +115,9 @@ class Tool:
             raise WrongUse(
                 f"check: {check!r} is a tool; a check is not a function that a model calls: take @tool off it"
             )
-        check_functions(check=check)
+        if check is not None:
+            check_callable("check", check)
+        check_functions(final=final)
         _check_approval(function, kind, approval)
         update_wrapper(self, function, updated=())  # the signature, name and docstring, for `help` and for tests
         self.function = function
@@ -144,6 +154,9 @@ class Tool:
             if parameters is None
             else SchemaArguments(function, self.name, parameters)
         )
+        if check is not None:
+            known = model_parameters(function) if parameters is None else self._arguments.schema["properties"]
+            _check_check(check, self.name, known)
         self._reads = reads or kind in ("think", "question", "blocked")
         self._polls = polls
         self._completes = completes
@@ -322,6 +335,22 @@ def _check(function: Any, kind: Any, timeout: Any) -> None:
             f"tool {name!r} is a method, and a model cannot fill its first argument: "
             f"make the tool of a method that is bound, as in tool(thing.{name})"
         )
+
+
+def _check_check(check: Function, tool: str, arguments: Iterable[str]) -> None:
+    """Raise WrongUse unless the check of a tool can be called with the tool's arguments, by their names."""
+    signature = signature_of(check)
+    if signature is None:
+        return
+    context = context_parameter(check)
+    names = [*arguments, *([] if context is None else [context])]
+    try:
+        signature.bind(**dict.fromkeys(names))
+    except TypeError as error:
+        raise WrongUse(
+            f"check: {name_of(check)}{without_types(signature)}: {error}; it is called with the arguments of tool "
+            f"{tool!r}, by name: {', '.join(names) or 'none'}"
+        ) from None
 
 
 def _check_approval(function: Any, kind: ToolKind, approval: Any) -> None:

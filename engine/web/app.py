@@ -33,6 +33,7 @@ from ..http.request_checks import is_origin
 from ..providers.clock import Clock, SystemClock
 from ..service.errors import ServiceUnavailable
 from ..service.service import Service
+from ..tools.user_functions import check_functions
 from .auth import Auth, BearerTokens, authenticate
 from .errors import error_response
 from .middleware import AccessLogMiddleware, QueryTokenMiddleware, SecurityMiddleware
@@ -65,12 +66,13 @@ def web(
         app through its own host name. With `BearerTokens` an event stream also accepts its token as `?token=`.
     hosts: names that are also served without `auth`; `*`: any, if a proxy in front authenticates. cors: origins whose
     web pages may send requests, such as `https://app.example`; `*` (any) needs `BearerTokens`. page: whether the web
-    page is served at `/`. access_log: whether each request is logged with structlog. signals: whether SIGTERM and
-    SIGINT make the service begin to stop immediately (`stop_on_signals`).
+    page is served at `/`. access_log: whether each request is logged, as INFO. signals: whether SIGTERM and SIGINT
+    make the service begin to stop immediately (`stop_on_signals`).
 
     Served by itself the app opens the service; mounted, the outer app has to (`lifespan=service.lifespan`).
     Raises WrongUse if `cors` is `*` without tokens, or has an entry that is not an origin.
     """
+    check_functions(auth=auth)
     if "*" in cors and not isinstance(auth, BearerTokens):
         raise WrongUse("cors=['*'] lets any web page use this server: protect it with tokens (auth=BearerTokens(...))")
     for origin in cors:

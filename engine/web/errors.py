@@ -6,7 +6,7 @@ log: its text may hold secrets.
 
 from __future__ import annotations
 
-import traceback
+import logging
 from collections.abc import Mapping
 from math import ceil
 from uuid import uuid4
@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from .. import user_errors
 from ..decision import WrongUse
-from ..decision.errors import error_text
 from ..http.problems import MEDIA_TYPE, HttpError, encode_problem
 from ..service.errors import Conflict, Forbidden, Refusal, ServiceUnavailable, TooMany, Unknown
 from ..store.base import StoreError
@@ -85,8 +85,5 @@ def _logged(error: Exception) -> str:
 
 
 def log_failure(event: str, error: Exception, **more: str) -> None:
-    """Log an error and where it came from, but no local variables: they hold keys and prompts."""
-    import structlog
-
-    where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
-    structlog.get_logger("endstop.web").error(event, error=error_text(error), where=where[-8:], **more)
+    """Log an error with its traceback, which shows no local variables: they hold keys and prompts."""
+    user_errors.log_failure(event, error, logging.ERROR, **more)

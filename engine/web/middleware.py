@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from time import perf_counter
 from urllib.parse import unquote_plus
@@ -12,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..base.sanitize import one_line
 from ..http.problems import HttpError
 from ..http.request_checks import SECURITY_HEADERS, check_host, check_origin, host_name
+from ..providers._logging import log
 from .auth import QUERY_TOKEN, BearerTokens
 from .errors import error_response
 
@@ -69,8 +71,6 @@ class AccessLogMiddleware:
         """Serve one request and log it."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        import structlog
-
         began, status = perf_counter(), 0
 
         async def send_noting_status(message: Message) -> None:
@@ -82,14 +82,14 @@ class AccessLogMiddleware:
         try:
             await self._app(scope, receive, send_noting_status)
         finally:
-            structlog.get_logger("endstop.web").info(
-                "request",
-                method=scope["method"],
-                path=one_line(scope["path"], 200),
-                status=status or None,
-                ms=round((perf_counter() - began) * 1000, 1),
-                owner=scope.get("endstop.owner"),
-            )
+            fields = {
+                "method": scope["method"],
+                "path": one_line(scope["path"], 200),
+                "status": status or None,
+                "ms": round((perf_counter() - began) * 1000, 1),
+                "owner": scope.get("endstop.owner"),
+            }
+            log(logging.INFO, "request", fields)
 
 
 class QueryTokenMiddleware:

@@ -6,6 +6,7 @@ is dropped, and its connection with it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from math import inf
@@ -16,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ..base.sanitize import one_line
+from ..providers._logging import log
 from ..providers.clock import Clock, SystemClock
 from ..providers.timeouts import Watchdog
 from .errors import log_failure
@@ -105,11 +107,9 @@ async def _wait_for_disconnect(receive: Receive, scope: anyio.CancelScope) -> No
 
 async def _abort(scope: Scope, error: Exception) -> None:
     """Abort the connection, so that the reader does not take a truncated stream for a complete one."""
-    import structlog
-
     path = one_line(scope["path"], 200)
     if isinstance(error, TimeoutError):
-        structlog.get_logger("endstop.web").info("reader dropped: it took nothing for too long", path=path)
+        log(logging.INFO, "reader dropped: it took nothing for too long", {"path": path})
     else:
         log_failure("stream failed", error, path=path)
     extension = scope.get("extensions", {}).get(ABORT)

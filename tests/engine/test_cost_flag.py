@@ -14,7 +14,8 @@ from endstop.decision.policy import for_recorded_run
 from endstop.decision.settings import settings_from_record
 from endstop.providers import LiteLLM, Prices, Scripted, call, say
 from endstop.replay import replay
-from structlog.testing import capture_logs
+
+from ..captured_logs import capture_logs
 
 
 @tool

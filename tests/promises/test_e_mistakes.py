@@ -113,7 +113,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "an empty prompt": (lambda: engine().run(" \n"), ("prompt is empty",)),
     "a number in a prompt of a race": (lambda: engine().race([3], [Scripted("a")]), ("prompt[0]",)),  # type: ignore
     "a number in a list said to a run": (say_a_list, ("message[1]", "write a text")),
-    "a system prompt that takes no argument": (lambda: engine(system=lambda: "x"), ("system", "takes one argument")),
+    "a system prompt that takes no argument": (
+        lambda: engine(system=lambda: "x"),
+        ("system: <lambda>() takes no arguments", "system(run)"),
+    ),
     "a list as system prompt": (lambda: engine(system=["x"]), ("system", "list", "one text")),
     # settings of requests
     "the model as a setting": (

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from endstop import Engine, Hooks, Run, Runtime, Tool, read_record, tool
 from endstop.decision import AnyChunk, FinishReport, Policy, TextDelta, WrongUse
 from endstop.decision import events as ev
@@ -23,6 +22,8 @@ from endstop.replay import replay
 from endstop.testing import FakeClock
 from endstop.tools import loop_watchdog
 from pydantic import BaseModel
+
+from ..captured_logs import capture_logs
 
 BOUND = 30
 """Seconds that nothing here takes; what is left behind would go on for ever."""
@@ -68,7 +69,7 @@ async def test_B3_a_tool_that_swallows_the_cancel_is_left_behind_and_named(
 ) -> None:
     path = tmp_path / "r.jsonl"
     stuck = Tool(stubborn.work, name="stuck", description="Stuck.", reads=reads)
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with Engine(Scripted([call("stuck", id="s")]), tools=[stuck]).start("go", record=path) as run:
             await asyncio.wait_for(stubborn.begun.wait(), BOUND)
             run.cancel()
@@ -88,7 +89,7 @@ async def test_B3_a_tool_that_swallows_its_timeout_is_left_behind_and_the_run_go
     stubborn: Stubborn, reads: bool
 ) -> None:
     stuck = Tool(stubborn.work, name="stuck", description="Stuck.", reads=reads, timeout=0.01)
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with Engine(Scripted([call("stuck", id="s")], [DONE]), tools=[stuck]).start("go") as run:
             outcome = await asyncio.wait_for(run.wait(), BOUND)
     assert outcome.status == "completed"
@@ -106,7 +107,7 @@ async def test_B3_a_thread_that_goes_on_after_its_timeout_is_named() -> None:
 
     slow = Tool(wait, name="slow", description="Slow.", timeout=5)
     engine = Engine(Scripted([call("slow", id="s")], [DONE]), tools=[slow], runtime=Runtime(clock=clock))
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with engine.start("go") as run:
             while not begun.is_set():
                 await asyncio.sleep(0)
@@ -126,7 +127,7 @@ async def test_B3_no_function_of_a_users_keeps_a_cancelled_run(stubborn: Stubbor
     if role == "judge":
         script = [[call("work")]]
     engine = Engine(Scripted(*script), tools=[work], policy=Policy(max_inner_steps=1), hooks=Hooks(**{role: function}))
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with engine.start("go") as run:
             await asyncio.wait_for(stubborn.begun.wait(), BOUND)
             run.cancel()
@@ -150,7 +151,7 @@ async def test_B3_a_tool_that_ends_in_time_is_neither_left_behind_nor_named() ->
         return ""
 
     begun = asyncio.Event()
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with Engine(Scripted([call("tidy", id="t")]), tools=[tidy]).start("go") as run:
             await asyncio.wait_for(begun.wait(), BOUND)
             run.cancel()
@@ -315,7 +316,7 @@ class NeverCloses:
 async def test_F15_the_outcome_does_not_wait_for_a_close(part: str, says: str) -> None:
     chunks: list[AnyChunk] = [TextDelta("done")] if says == "text" else DONE
     provider = NeverCloses(stream=part == "stream", itself=part == "itself", says=chunks)
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         outcome = await asyncio.wait_for(Engine(provider).run("go"), BOUND)
     provider.over.set()
     assert (outcome.status, outcome.answer) == ("completed", "done")

@@ -8,6 +8,7 @@ its run cannot store anything more for it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...durability import Job, RunLost, Work
-from ...providers._logging import log_warning
+from ...providers._logging import log
 
 if TYPE_CHECKING:
     from .client import ActivityPoller, ActivityTask
@@ -129,7 +130,8 @@ class RunConsumer:
         elif isinstance(error, RunLost):  # raised by the store, whose holder may be dead
             await self._poller.release(task, "another process has it", task.lease / RENEWALS)
         else:
-            log_warning("the work of a run raised", run=task.run_id, exc_info=error)
+            raised = (type(error), error, error.__traceback__)
+            log(logging.WARNING, "the work of a run raised", {"run": task.run_id}, exc_info=raised)
             await self._poller.fail(task, f"its work raised {type(error).__name__}")
 
     async def _leave(self, taking: asyncio.Task[None]) -> None:

@@ -240,7 +240,7 @@ class _Trial:
 
 
 class _Lines(logging.Handler):
-    """Handler that keeps the lines of the standard library's log."""
+    """Handler that keeps what the standard library logs: each line, and the fields of its record."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__()
@@ -248,12 +248,12 @@ class _Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep one line."""
-        self._lines.append(self.format(record))
+        self._lines.append(f"{self.format(record)} {vars(record)}")
 
 
 @contextmanager
 def _log() -> Iterator[list[str]]:
-    """Yield a list for the lines logged within the block, by structlog and the standard library; complete after it."""
+    """Yield a list for the lines logged within the block, by the standard library and structlog; complete after it."""
     from structlog.testing import capture_logs
 
     lines: list[str] = []

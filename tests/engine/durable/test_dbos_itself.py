@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from dbos import DBOS, DBOSClient
 from endstop.decision import WrongUse
 from endstop.durable import Job, ResultNotStored, RunLost, Steps
 from endstop.durable.dbos.database_url import parse_database_url
 
+from ...captured_logs import capture_logs
 from .dbos_runs import done, giving, job, key, opened, rows, until
 
 
@@ -133,7 +133,7 @@ async def test_a_job_that_cannot_be_read_is_told_and_does_not_stop_the_queue(pat
     async def work(job: Job, steps: Steps) -> None:
         """Nothing."""
 
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with opened(path) as queue:
             await queue.submit(job("odd"))
             rows(path, """UPDATE workflow_input SET inputs = '{"args": [{"run_id": 1}], "kwargs": {}}'""")
@@ -153,7 +153,7 @@ async def test_work_that_raises_is_told_and_work_that_lost_its_run_ends_nothing(
             raise RunLost("says the store")
         ended.set()
 
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with opened(path) as queue:
             await queue.submit(job("breaks"))
             async with queue.working("process", work, at_once=1):

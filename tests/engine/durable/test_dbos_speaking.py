@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import structlog
 from dbos import DBOS
 from endstop.durable import Job, Steps
 
+from ...captured_logs import capture_logs
 from ...postgres import PASSWORD, Server
 from .dbos_runs import done, giving, key, opened
 
@@ -94,7 +94,7 @@ async def test_a_step_waits_while_the_database_is_away_and_submit_says_so(mortal
         assert await steps.step(key(1), crash) == "kept"
         assert await steps.step(key(2), lambda: giving(2)) == 2
 
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with opened(url) as queue:
             await done(queue, work, "run")
     assert worked == [1]

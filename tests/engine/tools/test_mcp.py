@@ -16,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import structlog
 from endstop import Engine, Runtime, Stdio, Tool, mcp_tools
 from endstop.decision import Image, ToolResult, WrongUse
 from endstop.decision.events import ToolCallResult, ToolProgress
@@ -28,6 +27,7 @@ from endstop.tools.mcp import McpConnection, result_of
 from endstop.tools.user_functions import UserFunctionError
 from mcp import Client, MCPError
 
+from ...captured_logs import capture_logs
 from ...console import environment
 from ...forked import Forks
 from ...ports import held_port
@@ -218,14 +218,14 @@ async def test_A1_a_servers_completion_tool_without_a_kind_is_logged_and_one_wit
 ) -> None:
     async with mcp_tools(http.url, prefix="n_", only=["task_done", "hand_over"]) as tools:
         kinds = {made.name: made.kind for made in tools}
-        with structlog.testing.capture_logs() as logs:
+        with capture_logs() as logs:
             engine = Engine(Scripted([call("n_hand_over", summary="It is done.")]), tools=tools)
         outcome = await engine.run("go")
     assert kinds == {"n_task_done": "ordinary", "n_hand_over": "completion"}
     (said,) = [entry["event"] for entry in logs]
     assert "write kinds={'task_done': 'completion'}, or 'ordinary' if it does not" in said
     assert (outcome.status, outcome.answer) == ("completed", "It is done.")
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with mcp_tools(http.url, only=["task_done"], kinds={"task_done": "ordinary"}) as tools:
             Engine(Scripted(), tools=tools)
     assert logs == []

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from endstop import Completion, Continue, Engine, Phase, Tool, tool, tools_from_yaml
 from endstop.decision import Limits, Policy, WrongUse
 from endstop.decision.tool_names import COMPLETION_NAMES, PRESET_NAMES, kind_by_name
 from endstop.providers import Scripted, call
 from endstop.tools.control import CONTROL_TOOLS
 
+from ...captured_logs import capture_logs
 from ...console import endstop
 
 STEPS = 3
@@ -53,7 +53,7 @@ async def test_C7_a_kind_that_is_given_counts_whatever_the_name_the_mark_and_the
         """[COMPLETION SIGNAL] Called when a subtask is done."""
         return {"task_completed": True, "summary": summary}
 
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         made = Tool(task_done, kind="ordinary")
         outcome = await Engine(repeated("task_done"), tools=[made], policy=POLICY).run("go")
     assert (made.kind, outcome.stop_reason, outcome.steps) == ("ordinary", "step_limit", STEPS)
@@ -150,7 +150,7 @@ def test_A1_a_function_that_is_annotated_to_return_a_completion_is_refused_where
 async def test_A1_another_usual_name_of_a_completion_tool_is_logged_once_at_the_start(name: str) -> None:
     assert kind_by_name(name) == "completion"
     provider = repeated(name)
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         outcome = await Engine(provider, tools=[tool(name=name)(work)], policy=POLICY).run("go")
     assert outcome.steps == STEPS
     (said,) = warnings(logs)
@@ -161,7 +161,7 @@ async def test_A1_another_usual_name_of_a_completion_tool_is_logged_once_at_the_
 
 
 async def test_A1_no_other_name_is_logged() -> None:
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         made = [tool(name=name)(work) for name in ("work", "complete_order", "think", "ask_human", "donate")]
         made += [tool(name=name, kind="ordinary")(work) for name in COMPLETION_NAMES]
         Engine(Scripted(), tools=made, presets=[])
@@ -186,7 +186,7 @@ async def test_A1_a_result_that_says_that_the_task_is_complete_is_logged_once_a_
         return said
 
     engine = Engine(repeated("hand_over"), tools=[tool(hand_over)], policy=POLICY)
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         outcome = await engine.run("go")
     assert outcome.steps == STEPS
     (warning,) = warnings(logs)
@@ -210,6 +210,6 @@ async def test_A1_other_results_of_a_tool_without_a_kind_are_not_logged(said: An
         """Look."""
         return said
 
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         await Engine(repeated("look"), tools=[tool(look)], policy=POLICY).run("go")
     assert warnings(logs) == []

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import httpx
 import pytest
-import structlog
 from endstop import Engine
 from endstop.decision import WrongUse
 from endstop.providers import Scripted
@@ -23,8 +22,8 @@ from fastapi import Depends, FastAPI
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
-from structlog.testing import capture_logs
 
+from ...captured_logs import capture_logs
 from ..temporary_store import TemporaryStore
 from .site import by_prompt, client_at, done, service_with, serving
 
@@ -130,7 +129,6 @@ async def test_each_request_is_a_line_in_the_log_without_its_query() -> None:
         assert (line["method"], line["path"].strip(), line["status"]) == ("GET", path, status)
         assert line["ms"] >= 0
     assert "secret" not in str(logged)
-    structlog.reset_defaults()
 
 
 # ---- signals

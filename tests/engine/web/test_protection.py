@@ -14,8 +14,8 @@ from endstop.testing import FakeClock
 from endstop.web import BearerTokens, WebLimits, web
 from fastapi import FastAPI
 from starlette.requests import Request
-from structlog.testing import capture_logs
 
+from ...captured_logs import capture_logs
 from .site import Gate, client_at, done, service_with, serving, site
 
 ALICE, BOB = {"authorization": "Bearer alice-token"}, {"authorization": "Bearer bob-token"}

@@ -411,15 +411,7 @@ def main(options: WorkerOptions) -> None:
         file = os.open(f"{options.folder}/{options.name}.{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
         os.close(file)
-    _log_to_stderr()
     asyncio.run(_serve(options))
-
-
-def _log_to_stderr() -> None:
-    """Send endstop's warnings to stderr, so that anything on stdout is the adapter's fault."""
-    import structlog
-
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
 
 async def _serve(options: WorkerOptions) -> None:

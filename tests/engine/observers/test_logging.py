@@ -4,7 +4,8 @@ from endstop import Engine, Observers
 from endstop.decision import Policy
 from endstop.observers import log_run
 from endstop.providers import RateLimited, Scripted, call, say
-from structlog.testing import capture_logs
+
+from ...captured_logs import capture_logs
 
 
 async def test_landmarks_are_logged_and_the_models_text_is_not() -> None:
