@@ -23,7 +23,7 @@ from .decision import WrongUse
 from .decision.errors import error_text
 from .tools.run_context import DepsT, RunContext
 from .tools.user_functions import call_user_function, check_functions
-from .user_errors import log_user_error
+from .user_errors import log_unusable_answer, log_user_error
 
 DepsFactory = Callable[
     [RunContext[None]],
@@ -60,6 +60,8 @@ async def dependencies(factory: Any, given: Any, about: RunContext) -> AsyncIter
             made = await opened.__aenter__()
         else:
             made = await call_user_function(factory, about)
+            if made is None:
+                log_unusable_answer("deps", factory, "it returned None, so the run has no dependencies")
     except Exception as error:
         log_user_error("deps", factory, error)
         why = f"deps: the factory failed, so run {about.run_id} cannot begin: {error_text(error)}"

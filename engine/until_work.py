@@ -21,7 +21,7 @@ from .providers.clock import Clock
 from .tools.run_context import Progress
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 from .until import Until, name_of
-from .user_errors import log_user_error
+from .user_errors import log_unusable_answer, log_user_error
 from .work.folder_copy import copy_of
 from .work.guarded_files import GuardedFiles
 from .work.summary_lines import read_summary
@@ -129,6 +129,9 @@ class WorkCheck:
                     work = call_user_function(check, progress())
                     said = await run_in_own_task(work, name_of(check), session_id=self._session_id, role="check")
                     answer = answer_of(said, name_of(check))
+                    if answer.said == "unknown":  # as without a `return`; the run may then end unchecked
+                        why = f"{answer.detail}: return Met() or NotMet(reason)"
+                        log_unusable_answer("check", check, why, session_id=self._session_id)
             except WrongUse:
                 raise
             except Exception as error:

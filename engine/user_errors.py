@@ -68,14 +68,14 @@ def log_unusable_answer(role: str, function: Any, why: str, **about: object) -> 
     _log_once(f"{role} gave no usable answer", function, why, _place_of(function), about)
 
 
-def log_failure(what: str, error: BaseException, **about: object) -> None:
+def log_failure(what: str, error: BaseException, level: int = logging.WARNING, **about: object) -> None:
     """Log an error that may be a user's or ours. If a user's function is in its traceback, that begins there."""
     inner, raised = _raised_by_user(error)
     if raised is None:
         inner, raised = error, error.__traceback__
     function = "" if raised is None else raised.tb_frame.f_code.co_qualname
     place = None if raised is None else _last_place(raised)
-    _log_once(what, function, describe_error(error), place, about, (type(inner), inner, raised))
+    _log_once(what, function, describe_error(error), place, about, (type(inner), inner, raised), level)
 
 
 def _log_once(
@@ -85,8 +85,9 @@ def _log_once(
     place: CodeLine | None,
     about: dict[str, object],
     exc_info: ExcInfo | None = None,
+    level: int = logging.WARNING,
 ) -> None:
-    """Log a warning, unless the run has had the same one. It points at `place`."""
+    """Log this, unless the run has had the same. The logger is that of whoever called the function that called this."""
     name = function if isinstance(function, str) else qualified_name(unwrap(function))
     errors = _current.get() or _RunErrors()  # outside of a run, each is the first one
     errors.times[what, name, place] += 1
@@ -99,7 +100,7 @@ def _log_once(
     else:
         exc_info = None  # a formatter would show what is masked
     fields = {"function": name, "error": _masked(said, errors.redact), **errors.about, **about}
-    log(logging.WARNING, what, fields, exc_info=exc_info, exc_text=masked, place=place)
+    log(level, what, fields, exc_info=exc_info, exc_text=masked, place=place, frames=3)
 
 
 def _masked(text: str, redact: Callable[[str], str] | None) -> str:

@@ -15,10 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from .. import user_errors
 from ..decision import WrongUse
-from ..decision.errors import error_text
 from ..http.problems import MEDIA_TYPE, HttpError, encode_problem
+<<<<<<< HEAD
 from ..providers._logging import log
+=======
+>>>>>>> main
 from ..service.errors import Conflict, Forbidden, Refusal, ServiceUnavailable, TooMany, Unknown
 from ..store.base import StoreError
 
@@ -87,5 +90,4 @@ def _logged(error: Exception) -> str:
 
 def log_failure(event: str, error: Exception, **more: str) -> None:
     """Log an error with its traceback, which shows no local variables: they hold keys and prompts."""
-    fields = {"error": error_text(error), **more}
-    log(logging.ERROR, event, fields, exc_info=(type(error), error, error.__traceback__))
+    user_errors.log_failure(event, error, logging.ERROR, **more)

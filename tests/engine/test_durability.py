@@ -287,12 +287,12 @@ async def test_a_result_that_cannot_be_kept_is_an_error_for_the_model_and_that_i
 
 
 async def test_a_response_that_cannot_be_kept_is_warned_of_and_the_run_goes_on(
-    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     session = an_engine("x" * 3000).session("s")
     session.steps = MemorySteps(largest=1000)
     assert (await session.run("go")).answer == "x" * 3000
-    assert "a response is not kept" in capsys.readouterr().out
+    assert "a response is not kept" in caplog.text
 
 
 async def test_a_tool_that_is_stopped_by_its_deadline_keeps_that(tmp_path: Path) -> None:

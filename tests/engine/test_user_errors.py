@@ -306,3 +306,18 @@ async def test_a_result_that_cannot_be_shown_to_the_model_is_logged(
     assert "tool gave no usable answer" in first
     assert model.requests[1].messages[-1].content in first.replace("\\'", "'") or "cannot be shown" in first
     assert "again 1 time" in again
+
+
+async def makes_nothing(ctx: Any) -> None:
+    """Return nothing."""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"until": forgets}, "check gave no usable answer"), ({"deps": makes_nothing}, "deps gave no usable answer")],
+)
+async def test_a_check_or_a_factory_that_forgets_to_return_is_logged(
+    options: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await Engine(Scripted("Hi.", "Hi."), **options).run("go")
+    assert caplog.records[0].event == said  # type: ignore[attr-defined]

@@ -18,17 +18,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 MISTAKES = """
-import asyncio, time
+import asyncio, logging, threading
 from endstop import Engine, Hooks, Observers, tool
 from endstop.observers import log_run
 from endstop.providers import Scripted, call
 from endstop.tools import loop_watchdog
 loop_watchdog.BLOCKED_SECONDS = 0.05
+named = threading.Event()
+
+class Names(logging.Filter):
+    def filter(self, record):
+        if "blocks the event loop" in record.getMessage():
+            named.set()
+        return True
+
+logging.getLogger("endstop.tools").addFilter(Names())
 
 @tool
 async def blocks() -> str:
     "Block the loop."
-    time.sleep(1)
+    assert named.wait(30)
     raise KeyError("a")
 
 def fails(*given):

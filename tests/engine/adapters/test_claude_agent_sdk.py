@@ -240,12 +240,12 @@ async def test_a_request_that_fails_is_raised_as_ever_and_ends_the_run(model: En
 
 @pytest.mark.parametrize("method", ["prompt", "decide", "response"])
 async def test_a_follower_that_fails_lets_the_session_go_on(
-    model: EndlessModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+    model: EndlessModel, tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     with broken(method):
         _, ended = await run(options(model, "talker", tmp_path, endstop(tmp_path)))
     assert ended.result == "The port is 8080."
-    assert "broken" in capsys.readouterr().out
+    assert "broken" in caplog.text
 
 
 async def test_a_run_that_no_hook_ends_is_ended_with_the_adapter(model: EndlessModel, tmp_path: Path) -> None:

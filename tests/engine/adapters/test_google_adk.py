@@ -290,13 +290,13 @@ async def test_structured_output_is_a_completion_and_a_stop_in_its_place_an_erro
 
 @pytest.mark.parametrize("method", METHODS)
 async def test_a_follower_that_fails_lets_the_agent_go_on(
-    model: EndlessModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+    model: EndlessModel, tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     plugin = endstop(tmp_path)
     with broken(method):
         events = await run(agent(plugin, gemini(model, "talker")), plugin)
     assert text(events[-1]) == "The port is 8080."
-    assert "broken" in capsys.readouterr().out
+    assert "broken" in caplog.text
     assert len(model.requests) == 1
 
 

@@ -150,12 +150,12 @@ def test_a_tool_that_fails_is_an_error_in_the_record(model: EndlessModel, tmp_pa
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_follower_that_fails_lets_the_agent_go_on(
-    model: EndlessModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+    model: EndlessModel, tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     with broken(method):
         state = agent(model, "talker", endstop(tmp_path)).invoke(GO)
     assert last(state).text == "The port is 8080."
-    assert "broken" in capsys.readouterr().out
+    assert "broken" in caplog.text
     assert len(model.requests) == 1
 
 

@@ -147,11 +147,11 @@ def test_usage_is_as_reported_where_nothing_was_cut(model: EndlessModel, real: O
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_follower_that_fails_lets_the_loop_go_on(
-    model: EndlessModel, real: OpenAI, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+    model: EndlessModel, real: OpenAI, tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     with broken(method), endstop(tmp_path).client(real) as client:
         assert loop(client, "talker", stream=False)[0] == "The port is 8080."
-    assert "broken" in capsys.readouterr().out
+    assert "broken" in caplog.text
     assert len(model.requests) == 1
 
 

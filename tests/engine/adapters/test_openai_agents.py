@@ -141,11 +141,11 @@ async def test_a_tool_that_fails_is_an_error_in_the_record(model: EndlessModel, 
 
 @pytest.mark.parametrize("method", METHODS)
 async def test_a_follower_that_fails_lets_the_run_go_on(
-    model: EndlessModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+    model: EndlessModel, tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     with broken(method):
         assert (await run(model, "talker", endstop(tmp_path))).final_output == "The port is 8080."
-    assert "broken" in capsys.readouterr().out
+    assert "broken" in caplog.text
     assert len(model.requests) == 1
 
 

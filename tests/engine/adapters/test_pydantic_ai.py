@@ -145,11 +145,11 @@ async def test_structured_output_is_a_completion(model: EndlessModel, tmp_path: 
 
 @pytest.mark.parametrize("method", METHODS)
 async def test_a_follower_that_fails_lets_the_agent_go_on(
-    model: EndlessModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+    model: EndlessModel, tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     with broken(method):
         assert (await agent(model, "talker", endstop(tmp_path)).run("go")).output == "The port is 8080."
-    assert "broken" in capsys.readouterr().out
+    assert "broken" in caplog.text
     assert len(model.requests) == 1
 
 

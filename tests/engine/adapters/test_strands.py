@@ -250,12 +250,12 @@ async def test_events_are_cut_at_the_completion_and_calls_behind_it_never_run(tm
 
 @pytest.mark.parametrize("method", METHODS)
 async def test_a_follower_that_fails_lets_the_agent_go_on(
-    model: EndlessModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+    model: EndlessModel, tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     with broken(method):
         result = await agent(real(model, "talker"), endstop(tmp_path)).invoke_async("go")
     assert str(result) == "The port is 8080.\n"
-    assert "broken" in capsys.readouterr().out
+    assert "broken" in caplog.text
     assert len(model.requests) == 1
 
 

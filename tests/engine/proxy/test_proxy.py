@@ -545,7 +545,7 @@ class RaisingRule:
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("steps", [0, 1, 2])
 async def test_a_policy_that_raises_in_the_middle_of_a_run_lets_it_go_on_and_is_said(
-    steps: int, streams: bool, capsys: pytest.CaptureFixture[str]
+    steps: int, streams: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The run that begins anew behind it fails as well: each request says so, from the step on at which it is known."""
     rule: Any = RaisingRule(steps)
@@ -580,4 +580,4 @@ async def test_a_policy_that_raises_in_the_middle_of_a_run_lets_it_go_on_and_is_
     first = max(steps, 1)
     assert marks[first:] == ["failed"] * (5 - first)
     assert f"endstop_proxy_unfollowed_runs_total {5 - first}" in metrics
-    assert "a run can no longer be followed" in capsys.readouterr().out
+    assert "a run can no longer be followed" in caplog.text

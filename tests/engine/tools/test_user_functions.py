@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ from endstop import Engine, Hooks, Observers, RecordOptions, Runtime, Task, Tool
 from endstop.decision import Rule
 from endstop.follow import Follower
 from endstop.providers import Scripted
+from endstop.service import Service
+from endstop.tools.mcp import _check_approval
 from endstop.tools.user_functions import ROLES, check_functions
+from endstop.web import web
 
 
 def engine(**options: Any) -> Engine[Any, Any]:
@@ -46,11 +50,12 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "execute": lambda function: Runtime(execute=function),
     "on_event": lambda function: Follower(on_event=function),
 }
-ELSEWHERE = {"server_approval": "test_mcp.py", "auth": "test_app_checks_who_may_ask"}
+SERVERS = {"server_approval", "auth"}
+"""Roles that need a server; their functions are checked alone below."""
 
 
 def test_every_role_has_a_place_here() -> None:
-    assert PLACES.keys() | ELSEWHERE.keys() == ROLES.keys()
+    assert PLACES.keys() | SERVERS == ROLES.keys()
 
 
 def of_arity(count: int) -> Any:
@@ -167,6 +172,14 @@ def test_a_class_of_context_managers_is_a_middleware() -> None:
     check_functions(middleware=Surrounding)
     with pytest.raises(WrongUse, match=r"middleware: no_parameters\(\) takes no arguments"):
         Observers(middleware=[no_parameters])
+
+
+async def test_functions_for_servers_are_checked_where_they_are_handed_in(tmp_path: Path) -> None:
+    service = Service(engine(), store=f"sqlite:///{tmp_path / 's.db'}")
+    with pytest.raises(WrongUse, match=r"auth: <lambda>\(\) takes no arguments; .* auth\(request\)"):
+        web(service, auth=of_arity(0))
+    with pytest.raises(WrongUse, match=r"approval: <lambda>\(a\) takes 1 argument; .* approval\(tool, arguments\)"):
+        _check_approval((), of_arity(1))
 
 
 def test_the_evaluator_of_a_task_is_checked_with_the_task() -> None:

@@ -213,7 +213,7 @@ async def test_paths_and_methods_that_there_are_not_are_problems_too() -> None:
 
 
 async def test_an_unexpected_error_says_no_more_than_where_the_log_has_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with site() as at:
 
@@ -225,7 +225,7 @@ async def test_an_unexpected_error_says_no_more_than_where_the_log_has_it(
         response = await at.client.get("/sessions/session_1")
         _is_problem(response, 500, "internal")
         assert "pump" not in response.text
-        printed = "".join(capsys.readouterr())
+        printed = caplog.text
         number = response.json()["detail"].rpartition(" ")[2]
         assert number in printed
         assert "the pump is broken" in printed
