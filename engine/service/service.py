@@ -369,7 +369,7 @@ class Service(SessionQueries):
             return stored
         else:
             status = (await self.session(session_id, owner=owner)).status
-        if stored.status not in GOING or status != "cancelled":
+        if status != "cancelled":
             raise Conflict("not_running", f"session {session_id} is not running, it is {status}")
         return stored
 

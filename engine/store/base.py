@@ -347,7 +347,7 @@ class Membership(Protocol):
 
         on_change: called in the running event loop with the ids of the sessions, or with None if any session may have
             changed: at the beginning, and whenever notifications may have been lost. It must not block or raise. A
-            store without notifications (SQLite) never calls it.
+            store without notifications (SQLite) looks twice a second, and then calls it with None.
         """
         ...
 

@@ -108,7 +108,7 @@ class Sqlite(Database):
         self.path = Path(path)
         self.display_name = str(self.path)
         self.write_engine = self._engine("BEGIN IMMEDIATE", 1)
-        self.read_engine = self._engine("BEGIN", READERS)
+        self.read_engine = self._engine("BEGIN", READERS + 1)  # one for the watcher of other processes
         self.lease_engine = self._engine(
             "BEGIN IMMEDIATE", 1, lambda: self._connect(min(TIMEOUT_SECONDS, LEASE_TIMEOUT_SECONDS))
         )

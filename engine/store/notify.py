@@ -1,6 +1,6 @@
-"""A thread that learns from PostgreSQL (LISTEN/NOTIFY) which sessions other processes have changed.
+"""Threads that learn that other processes have changed sessions: from PostgreSQL (LISTEN/NOTIFY), or by looking.
 
-When it loses the connection it opens a new one, and then reports that any session may have changed.
+When the listener loses the connection it opens a new one, and then reports that any session may have changed.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, func, select
 
 from .database import DATABASE_ERRORS
+from .database_schema import PROCESSES
 from .transaction import ANY, CHANNEL
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 """Seconds between two attempts to connect; each pause is twice the one before."""
 CLOSE_SECONDS = 1.0
 """How long `close` waits for a thread that is connecting; the thread ends by itself after that."""
+
+LOOK_SECONDS = 0.5
+"""Seconds between two looks of a `ChangeWatcher`."""
 
 OnChange = Callable[[frozenset[str] | None], None]
 
@@ -112,3 +116,47 @@ class Listener:
             self._ids, self._any_changed, self._call_pending = set(), False, False
         if not self._closed.is_set():
             self._on_change(None if any_ else ids)
+
+
+class ChangeWatcher:
+    """Watcher of a SQLite file, which has no notifications: it looks whether another process has written, until closed.
+
+    It reports, in the running event loop, that any session may have changed. Where this process is the only one of the
+    store it reports nothing. `PRAGMA data_version` changes with each commit of another connection.
+    """
+
+    def __init__(self, engine: Engine, on_change: OnChange) -> None:
+        self._engine = engine
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="endstop-store-watcher", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Make no more calls; blocks until the connection is closed."""
+        self._closed.set()
+        self._thread.join(CLOSE_SECONDS)
+
+    def _work(self) -> None:
+        while not self._closed.wait(LOOK_SECONDS):
+            with suppress(*DATABASE_ERRORS), self._engine.connect() as connection:
+                self._watch(connection)
+
+    def _watch(self, connection: Connection) -> None:
+        before = None
+        while not self._closed.wait(LOOK_SECONDS):
+            version = connection.exec_driver_sql("PRAGMA data_version").scalar()
+            others = 0 if version == before else connection.execute(_MEMBERS).scalar_one() - 1
+            connection.rollback()
+            before = version
+            if others > 0:
+                with suppress(RuntimeError):  # the event loop is closed, and nobody waits any more
+                    self._loop.call_soon_threadsafe(self._report)
+
+    def _report(self) -> None:
+        if not self._closed.is_set():
+            self._on_change(None)
+
+
+_MEMBERS = select(func.count()).select_from(PROCESSES)

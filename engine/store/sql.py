@@ -32,7 +32,7 @@ from .base import (
 )
 from .database import DATABASE_ERRORS, READERS, Database
 from .leases import LeaseThread
-from .notify import Listener, OnChange
+from .notify import ChangeWatcher, Listener, OnChange
 from .transaction import Transaction
 from .writer import RETRY_SECONDS, Writer
 
@@ -56,7 +56,7 @@ class SqlStore:
         self._writer: Writer | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._lease_thread: LeaseThread | None = None
-        self._listeners: list[Listener] = []
+        self._listeners: list[Listener | ChangeWatcher] = []
 
     @property
     def display_name(self) -> str:
@@ -217,9 +217,11 @@ class SqlStore:
         return await self._lease(partial(leases.evict, process_id, even_alive))
 
     def listen(self, on_change: OnChange) -> None:
-        """Implement `Membership.listen`. On SQLite, which has no notifications, `on_change` is never called."""
+        """Implement `Membership.listen`."""
         writer = self._open_writer
-        if self._database.listen_engine is not None:
+        if self._database.listen_engine is None:
+            self._listeners.append(ChangeWatcher(self._database.read_engine, on_change))
+        else:
             self._listeners.append(Listener(self._database.listen_engine, on_change, lambda: writer.process_id))
 
     # ---- inside
@@ -264,7 +266,7 @@ class SqlStore:
         writer: Writer | None,
         readers: ThreadPoolExecutor,
         lease_thread: LeaseThread | None,
-        listeners: Sequence[Listener],
+        listeners: Sequence[Listener | ChangeWatcher],
     ) -> None:
         for listener in listeners:
             listener.close()

@@ -18,10 +18,6 @@ from starlette.responses import Response
 from .. import user_errors
 from ..decision import WrongUse
 from ..http.problems import MEDIA_TYPE, HttpError, encode_problem
-<<<<<<< HEAD
-from ..providers._logging import log
-=======
->>>>>>> main
 from ..service.errors import Conflict, Forbidden, Refusal, ServiceUnavailable, TooMany, Unknown
 from ..store.base import StoreError
 

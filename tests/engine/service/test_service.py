@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +85,10 @@ async def test_one_run_at_a_time_and_cancel_ends_it_once() -> None:
         assert await refused(service.resume(session.id)) == (Conflict, "not_interrupted")
         await held.called.wait()
         await service.cancel(session.id, "enough")
-        with suppress(Conflict):  # the first one may have ended it already
-            await service.cancel(session.id, "really")
+        await service.cancel(session.id, "really")
         outcome = await ended(service, session.run_id)
         assert (outcome.status, outcome.detail) == ("cancelled", "cancelled from outside: enough")
-        assert await refused(service.cancel(session.id)) == (Conflict, "not_running")
+        assert (await service.cancel(session.id)).status == "cancelled"
         await service.delete(session.id)
         assert await refused(service.session(session.id)) == (Unknown, "session")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
+import pytest
 import pytest_asyncio
 from endstop.store import notify as listening
-from endstop.store.base import Store
 from endstop.store.sql import SqlStore
 from endstop.store.transaction import MAX_NOTIFY_BYTES, _notifications
 from endstop.store.url import store_at
@@ -164,11 +165,31 @@ async def test_what_somebody_else_says_on_the_channel_does_no_harm(
     await ear.until(lambda: ear.ids == {"session_1"})
 
 
-async def test_where_only_one_process_can_be_nothing_is_told(any_store: Store) -> None:
-    if isinstance(any_store, SqlStore) and any_store._database.listen_engine is not None:
-        return
-    ear = Ear(any_store)
-    await any_store.join(process("one"))
-    await ended(any_store, "session_1")
-    await any_store.close()
+async def test_where_only_one_process_is_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "LOOK_SECONDS", 0.001)
+    store = store_at(str(tmp_path / "s.db"))
+    await store.open()
+    ear = Ear(store)
+    await store.join(process("one"))
+    for number in range(20):
+        await ended(store, f"session_{number}")
+    await store.close()
     assert ear.heard == []
+
+
+async def test_two_processes_on_one_sqlite_file_hear_of_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "LOOK_SECONDS", 0.001)
+    one, two = store_at(str(tmp_path / "s.db")), store_at(str(tmp_path / "s.db"))
+    await one.open()
+    await two.open()
+    await one.join(process("one"))
+    await two.join(process("two"))
+    ear = Ear(one)
+    await ear.until(lambda: ear.heard == [None])  # at the beginning
+    await ended(two, "session_1")
+    await ear.until(lambda: len(ear.heard) > 1)
+    assert set(ear.heard) == {None}
+    await one.close()
+    await two.close()
