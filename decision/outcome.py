@@ -11,6 +11,7 @@ from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
 from .messages import Name, Text, Usage
+from .signatures import ShortSignatureMeta
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -243,7 +244,7 @@ class CutSavings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{'' if self.measured == self.cuts else 'about '}{tokens:,}{money}"
 
 
-class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
+class Outcome(Struct, Generic[OutputT], metaclass=ShortSignatureMeta, frozen=True, kw_only=True, dict=True):
     """The result of a run."""
 
     run_id: str
