@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from copy import copy
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never
@@ -35,6 +36,7 @@ from .option_groups import Hooks, ModelOptions, RecordOptions, Runtime
 from .providers import Prices, Provider
 from .run import Run
 from .session import Session
+from .session_record import read_session_record
 from .subscribers import Middleware
 from .tools import finish_task
 from .tools.run_context import DepsT
@@ -204,6 +206,30 @@ class Engine(Generic[DepsT, OutputT]):
         session.owner, session.metadata = owner, dict(metadata or {})
         return session
 
+    def resume(
+        self,
+        record: str | os.PathLike[str],
+        *,
+        busy: Literal["refuse", "queue"] = "refuse",
+        drain: bool = False,
+        owner: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Session[DepsT, OutputT]:
+        """Return the session of a record, which goes on in the same file, after a restart, too.
+
+        record: the path of the file. The session has its messages, usage and open questions: answer or approve these,
+            continue a run whose process was killed with `start_resumed`, or give the next prompt.
+        busy, drain, owner, metadata: as in `session`. A record does not hold them.
+
+        Raises WrongUse if the file is not the record of one session, has lost events, or is being written.
+        """
+        recorded = read_session_record(record)
+        session = self.session(
+            recorded.header.session_id, busy=busy, record=record, drain=drain, owner=owner, metadata=metadata
+        )
+        session.load(recorded.runs)
+        return session
+
     def start(
         self,
         prompt: Prompt,
@@ -233,6 +259,25 @@ class Engine(Generic[DepsT, OutputT]):
         """Start a run as `start` does and wait for its outcome. If the caller is cancelled, so is the run."""
         async with self.start(prompt, deps=deps, history=history, record=record, drain=drain) as run:
             return await run.wait()
+
+    def run_sync(
+        self,
+        prompt: Prompt,
+        *,
+        deps: DepsT | None = None,
+        history: Iterable[Any] = (),
+        record: str | os.PathLike[str] | None = None,
+        drain: bool = False,
+    ) -> Outcome[OutputT]:
+        """Run as `run` does, for programs without `async`, in a new event loop that is closed afterwards.
+
+        Ctrl-C cancels the run, which writes its end to the record, and is then raised. Raises WrongUse where an event
+        loop is running, as in a notebook or in an async function: write `await engine.run(...)` there.
+        """
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise WrongUse("an event loop is running, as in a notebook or an async function: `await engine.run(...)`")
+        return asyncio.run(self.run(prompt, deps=deps, history=history, record=record, drain=drain))
 
     def run_many(
         self,

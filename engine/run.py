@@ -31,6 +31,7 @@ from .loop import run_rounds
 from .message_history import MessageFormat, messages_in
 from .providers._logging import log_warning
 from .providers._wrapper import wait_shielded
+from .run_text import text_of
 from .user_message import Prompt
 
 TIDY_SECONDS = 10.0
@@ -133,6 +134,20 @@ class Run(Generic[OutputT]):
         """
         self._entered("read its events")
         return self.bus.read(after)
+
+    def text(self) -> AsyncIterator[str]:
+        """Yield what the model says to the user, piece by piece while it is written: no reasoning, no calls.
+
+        A blank line stands between the texts of two steps. The last piece is what the answer has and no piece had, such
+        as the summary of a completion, so that the joined pieces end with `outcome.answer`. If an attempt is replaced
+        by another one, its pieces are out, and the text of the next begins on a new line. Any number of readers may
+        read, and each begins at the start of the run. One that is more than `Observers(buffer=...)` events behind may
+        miss the text of whole steps, but never the answer.
+
+        Raises WrongUse if nobody has entered the run. For more than the text, read its events.
+        """
+        self._entered("read its text")
+        return text_of(self.bus.read())
 
     async def tree_events(self) -> AsyncIterator[tuple[Run[Any], Event | Lagged]]:
         """Yield the events of this run and of all its sub-agents, each with its run. Those of one run are in order.

@@ -59,13 +59,12 @@ from .run_start import (
     PromptGiven,
     RunContinued,
     RunIds,
-    check_end,
-    check_not_answered,
     continued,
     prompt_of,
     resume,
     start,
 )
+from .session_record import check_all_read, check_end, check_not_answered
 from .session_state import SessionState
 from .subscribers import enter_middleware, notify_subscribers
 from .tools.run_context import DepsT, RunContext
@@ -393,7 +392,7 @@ class Session(Generic[DepsT, OutputT]):
             case AnswersGiven() if self._state.end is not None:
                 check_not_answered(journal, self._state.end)
             case _:
-                pass
+                check_all_read(journal, self._state.end)
 
     def _open(self, context: Context, opening: Opening, run_id: str) -> Decision | None:
         """Append the first events of the run; return the decision that it acts on first, if one is made already."""
