@@ -41,6 +41,8 @@ TIDY_SECONDS = 10.0
 class Run(Generic[OutputT]):
     """Handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run.
 
+    run_id: unique id of the run. session_id: that of its session.
+    bus: where the run publishes its events.
     body: function that the run's task executes, called with this handle.
     """
 

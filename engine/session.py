@@ -82,8 +82,12 @@ if TYPE_CHECKING:
 
 
 class Session(Generic[DepsT, OutputT]):
-    """A conversation. Made by `Engine.session`.
+    """A conversation. Made by `Engine.session` and `Engine.resume`.
 
+    config: what its runs are made from. session_id: unique id of the conversation.
+    record: a file that its events are appended to, or a `Journal`; None for none.
+    drain: whether to read, and pay for, the rest of responses that were cut.
+    parent: for a sub-agent's session, the call that started it.
     busy: what a second run does while one is in progress: `refuse` raises WrongUse, `queue` waits for its turn.
     history: the messages before its first prompt, checked (`message_history.py`).
     """

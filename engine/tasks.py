@@ -45,6 +45,7 @@ class TaskResult(Generic[OutputT]):
     number: int
     """Its index among the tasks, from 0."""
     id: str
+    """The task's id; its number, from 1, if it was given none."""
     provider: str
     """The model's name; `name (2)` for a second provider of the same name."""
     outcome: Outcome[OutputT]

@@ -67,6 +67,9 @@ def call(
 class Scripted:
     """Provider that plays a script. Raises Exhausted when there are no more responses.
 
+    responses: one for each request, or one function from the request to a response.
+    model: its name. usage: what each response reports; by default 10 tokens in and 5 out.
+
     `requests` holds the requests so far, `sent` the number of chunks read from each response.
     """
 

@@ -654,7 +654,7 @@ class Follower:
 
     def _open(self, record: str | PathLike[str], redact: Redact | None) -> RecordWriter:
         now = self._clock.wall().isoformat(timespec="milliseconds")
-        return RecordWriter(record, self.session_id, now, __version__, redact=redact, joins=True)
+        return RecordWriter(record, self.session_id, now, __version__, redact=redact)
 
     def _flush(self) -> None:
         if self._writer is not None:

@@ -43,7 +43,7 @@ class RecordWriter:
     redact: applied to each text of a user, a model or a tool before it is written.
     attach_above: an image, or a text of a result, with more bytes is stored in a separate file; None: never.
     named: the final path of the record, if it is written under a temporary name: attachments are stored next to it.
-    joins: whether to append to the record of another session, too.
+    one_session: whether to refuse the record of another session.
 
     Raises WrongUse if the file exists and is not a record, holds another session, is compressed, is being written, or
     cannot be written.
@@ -59,7 +59,7 @@ class RecordWriter:
         redact: Redact | None = None,
         attach_above: int | None = ATTACH_ABOVE,
         named: str | os.PathLike[str] | None = None,
-        joins: bool = False,
+        one_session: bool = False,
     ) -> None:
         self.path = Path(path)
         self._redact = redact
@@ -79,14 +79,14 @@ class RecordWriter:
             header, first = read_beginning(self.path)
             self._shortener = LineShortener(header, first)
             self.continued = header.session_id
-            if not joins and header.session_id != session_id:
+            if is_compressed(self.path):
+                tool = "zstd" if begins_with(self.path, MAGIC) else "gzip"
+                raise WrongUse(f"{self.path} is compressed and cannot be appended to: run `{tool} -d` on it first")
+            if one_session and header.session_id != session_id:
                 raise WrongUse(
                     f"{self.path} is the record of session {header.session_id}, and a record holds one session: go on "
                     f"in it with `engine.resume({str(path)!r})` (`endstop run --resume {path}`), or name another file"
                 )
-            if is_compressed(self.path):
-                tool = "zstd" if begins_with(self.path, MAGIC) else "gzip"
-                raise WrongUse(f"{self.path} is compressed and cannot be appended to: run `{tool} -d` on it first")
         try:
             self._file = self._open()
         except OSError as error:
