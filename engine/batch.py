@@ -148,7 +148,7 @@ class Fleet(Generic[OutputT]):
         return self._stats.summary()
 
     def cancel(self, cause: str = "caller") -> None:
-        """Cancel all runs. Every task still gets a result, at once if it has not begun."""
+        """Cancel all runs. Every task still gets a result, at once if it has not begun. cause: a word to record."""
         self._cause = self._cause or cause
         never, self._waiting = self._waiting, deque()
         for job in never:

@@ -180,9 +180,12 @@ class Engine(Generic[DepsT, OutputT]):
     ) -> Session[DepsT, OutputT]:
         """Return a new conversation.
 
+        session_id: a unique id that you choose. To go on with a recorded session, use `resume`.
+        busy: what a second run does while one is in progress: `refuse` raises WrongUse, `queue` waits for its turn.
         history: messages before its first prompt: `session.messages()` of another session, or messages in OpenAI's or
             Anthropic's form; see `message_history.py`. Raises WrongUse if the conversation cannot continue from them.
-        record: a file that its events are appended to, as JSON Lines; or a `Journal` (`journal.py`).
+        record: a new file for its events, as JSON Lines; or a `Journal` (`journal.py`). A run raises WrongUse if the
+            file holds another session.
         drain: after a response was cut, read (and pay for) the rest of it: the outcome and the record then say what the
             cut would have saved.
         owner, metadata: owner of the conversation, and other data about it. Your functions get both in `RunContext`.
@@ -243,7 +246,7 @@ class Engine(Generic[DepsT, OutputT]):
 
         prompt: a text, or texts and images, as in `["What is this?", Image(url=...)]`.
         deps: the dependencies of this run: tools and hooks get them as `RunContext.deps`. They are never recorded.
-        history: the messages before the prompt, see `session`.
+        history, record, drain: the messages before the prompt, and a new file for the events, see `session`.
         """
         return self.session(record=record, drain=drain, history=history).start(prompt, deps=deps)
 
@@ -256,7 +259,10 @@ class Engine(Generic[DepsT, OutputT]):
         record: str | os.PathLike[str] | None = None,
         drain: bool = False,
     ) -> Outcome[OutputT]:
-        """Start a run as `start` does and wait for its outcome. If the caller is cancelled, so is the run."""
+        """Start a run as `start` does and wait for its outcome. If the caller is cancelled, so is the run.
+
+        prompt, deps, history, record, drain: as in `start`.
+        """
         async with self.start(prompt, deps=deps, history=history, record=record, drain=drain) as run:
             return await run.wait()
 
@@ -270,6 +276,8 @@ class Engine(Generic[DepsT, OutputT]):
         drain: bool = False,
     ) -> Outcome[OutputT]:
         """Run as `run` does, for programs without `async`, in a new event loop that is closed afterwards.
+
+        prompt, deps, history, record, drain: as in `start`.
 
         Ctrl-C cancels the run, which writes its end to the record, and is then raised. Raises WrongUse where an event
         loop is running, as in a notebook or in an async function: write `await engine.run(...)` there.
@@ -291,6 +299,7 @@ class Engine(Generic[DepsT, OutputT]):
     ) -> Fleet[OutputT]:
         """Return a fleet of runs, `limit` at once. Enter it with `async with` and read its results as they finish.
 
+        tasks: prompts, or `Task` for one with an id, a provider, an evaluator or dependencies.
         providers: take turns; by default the engine's provider. A task may have a separate one.
         record: a folder in which each run gets a record under a unique name.
         keep: keep all outcomes in memory, for `Fleet.outcomes`; False keeps only results that are not read yet.
@@ -312,7 +321,9 @@ class Engine(Generic[DepsT, OutputT]):
     ) -> RaceResult[OutputT]:
         """Run this prompt with each provider at once; the first good completion wins and ends the others.
 
+        providers: two or more; one that is given twice races twice.
         compare: let all of them run to their end.
+        deps: the dependencies of each run.
         record: a folder for the records, one for each run.
         """
         from .race import racing
@@ -354,7 +365,10 @@ class Engine(Generic[DepsT, OutputT]):
         )
 
     def with_provider(self, provider: Provider, *, evaluate: Evaluator | None = None) -> Engine[DepsT, OutputT]:
-        """Return an engine like this one with another provider, and another evaluator if one is given."""
+        """Return an engine like this one with another provider.
+
+        evaluate: replaces the evaluator, too; None keeps it.
+        """
         return self._with(self.config.with_provider(provider, evaluate))
 
     def with_middleware(self, *middleware: Middleware) -> Engine[DepsT, OutputT]:

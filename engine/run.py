@@ -186,11 +186,11 @@ class Run(Generic[OutputT]):
                 reader.cancel()
 
     def messages(self, format: MessageFormat | None = None) -> list[Any]:
-        """Return the session's messages up to here, like `Session.messages`; none if the run has not begun."""
+        """Return the session's messages up to here; none if the run has not begun. format: as in `Session.messages`."""
         return messages_in(format, [] if self.context is None else self.context.transcript.messages)
 
     def cancel(self, cause: str = "caller") -> None:
-        """End the run as `cancelled`, for this cause, which is recorded. A finished run is not changed."""
+        """End the run as `cancelled`. A finished run is not changed. cause: a word that is recorded."""
         if self.context is not None:
             self.context.cancel(cause)
         else:
@@ -199,8 +199,8 @@ class Run(Generic[OutputT]):
     def say(self, text: Prompt, *, id: str | None = None) -> str:
         """Send a message of the user to the run and return the message's id.
 
-        text: or texts and images, as in a prompt. The message is part of the next request. Raises WrongUse if the run
-        has finished, or the message is empty.
+        text: or texts and images, as in a prompt. id: a unique id that you choose. The message is part of the next
+        request. Raises WrongUse if the run has finished, or the message is empty.
         """
         message = new_message(text, id)
         if self._outcome is not None:
@@ -247,7 +247,7 @@ class Run(Generic[OutputT]):
         return self.context
 
     def attach(self, context: Context, prompt_handlers: Sequence[PromptHandler], evaluate: Evaluator | None) -> None:
-        """Give the run its context, prompt handlers and evaluator. Called by the session, in the run's own task."""
+        """Give the run its context, `prompt_handlers` and evaluator (`evaluate`). The session calls it in its task."""
         self.context = context
         self._prompt_handlers = tuple(prompt_handlers)
         self._evaluate = evaluate

@@ -3,6 +3,8 @@
     async with engine.start("Set the port to 8080") as run:
         async for piece in run.text():
             print(piece, end="", flush=True)
+
+A run's reader passes each event to `RunText`, which knows neither the run nor its bus.
 """
 
 from __future__ import annotations

@@ -172,8 +172,8 @@ class Records:
         self._folder = Path(folder)
         if self._folder.suffix == ".jsonl" and not self._folder.is_dir():
             raise WrongUse(
-                f"record is {str(folder)!r}, a file: each run writes a file of its own, so name a folder for them, as in "
-                f"record={str(self._folder.with_suffix(''))!r}"
+                f"record is {str(folder)!r}, a file: each run writes a file of its own, so name a folder for them, as "
+                f"in record={str(self._folder.with_suffix(''))!r}"
             )
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

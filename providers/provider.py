@@ -54,7 +54,7 @@ class Provider(Protocol):
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[AnyChunk]]:
-        """Open one response; leaving the context closes it. Raises ProviderError.
+        """Open one response to this request; leaving the context closes it. Raises ProviderError.
 
         Must not leave a cancel scope or task group open in the caller's task: a wrapper may open the stream inside its
         own scope, which ends before the stream does.

@@ -85,7 +85,7 @@ class RecordWriter:
             if one_session and header.session_id != session_id:
                 raise WrongUse(
                     f"{self.path} is the record of session {header.session_id}, and a record holds one session: go on "
-                    f"in it with `engine.resume({str(path)!r})` (`endstop run --resume {path}`), or name another file"
+                    f"in it with `engine.resume({str(path)!r})` (or `endstop run --resume`), or name another file"
                 )
         try:
             self._file = self._open()
@@ -96,8 +96,8 @@ class RecordWriter:
         if not locked or begun_meanwhile:
             self._file.close()
             raise WrongUse(
-                f"{self.path} is being written by another run: record to another file, or wait for its end and go on in "
-                f"it with `engine.resume({str(path)!r})`. A record that two runs write at once could not be read"
+                f"{self.path} is being written by another run: record to another file, or wait for its end and go on "
+                f"in it with `engine.resume({str(path)!r})`. A record that two runs write at once could not be read"
             )
         self._broken = False
         self._resting = False

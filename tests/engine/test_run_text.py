@@ -69,7 +69,8 @@ async def test_a_run_that_fails_in_the_middle_ends_with_its_partial_answer() -> 
 
 async def test_a_run_at_its_limit_ends_with_the_closing_words() -> None:
     policy = Policy(limits=Limits(steps=1))
-    pieces, answer = await pieces_of(["One.", call("think", thought="a")], "Nothing left.", tools=[think], policy=policy)
+    responses = (["One.", call("think", thought="a")], "Nothing left.")
+    pieces, answer = await pieces_of(*responses, tools=[think], policy=policy)
     assert ("".join(pieces), answer) == ("One.\n\nNothing left.", "Nothing left.")
 
 
