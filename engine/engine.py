@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from copy import copy
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Never
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, overload
 
 from .base.ids import new_session_id
 from .budget import Budget
@@ -39,7 +39,7 @@ from .session import Session
 from .session_record import read_session_record
 from .subscribers import Middleware
 from .tools import finish_task
-from .tools.run_context import DepsT
+from .tools.run_context import DepsT, RunContext
 from .tools.tool import Approval, Tool
 from .user_message import Prompt
 from .validation import check_output, check_prices, check_provider, check_record, check_system
@@ -80,6 +80,48 @@ class Engine(Generic[DepsT, OutputT]):
     measured. As an async context manager it keeps the provider's connections open between runs.
     """
 
+    @overload
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        tools: Sequence[Tool] = ...,
+        presets: Sequence[Tool] = ...,
+        output: type[OutputT] | UnionType | None = ...,
+        deps: DepsFactory[DepsT] | None = ...,
+        policy: Policy | str = ...,
+        until: str | Check | Until | None = ...,
+        system: str | SystemPrompt | None = ...,
+        prices: Prices | None = ...,
+        budget: Budget | None = ...,
+        hooks: Hooks = ...,
+        model_options: ModelOptions = ...,
+        record_options: RecordOptions = ...,
+        observers: Observers = ...,
+        runtime: Runtime = ...,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        tools: Sequence[Tool] = ...,
+        presets: Sequence[Tool] = ...,
+        output: type[OutputT] | UnionType | None = ...,
+        deps: Callable[[RunContext[None]], DepsT],
+        policy: Policy | str = ...,
+        until: str | Check | Until | None = ...,
+        system: str | SystemPrompt | None = ...,
+        prices: Prices | None = ...,
+        budget: Budget | None = ...,
+        hooks: Hooks = ...,
+        model_options: ModelOptions = ...,
+        record_options: RecordOptions = ...,
+        observers: Observers = ...,
+        runtime: Runtime = ...,
+    ) -> None: ...
+
     def __init__(
         self,
         provider: Provider,
@@ -87,7 +129,7 @@ class Engine(Generic[DepsT, OutputT]):
         tools: Sequence[Tool] = (),
         presets: Sequence[Tool] = (finish_task,),
         output: type[OutputT] | UnionType | None = None,
-        deps: DepsFactory[DepsT] | None = None,
+        deps: DepsFactory[DepsT] | Callable[[RunContext[None]], DepsT] | None = None,
         policy: Policy | str = Policy(),  # noqa: B008  frozen
         until: str | Check | Until | None = None,
         system: str | SystemPrompt | None = None,

@@ -280,7 +280,8 @@ def test_importing_the_engine_imports_no_heavy_package() -> None:
 def test_the_public_types_are_what_a_strict_user_expects() -> None:
     if _is_editable():
         pytest.skip("a type checker does not see an editable install: `make test` has an ordinary one")
-    command = [sys.executable, "-m", "mypy", "--strict", "tests/typing/api.py", "tests/typing/deps_and_output.py"]
+    programs = [f"tests/typing/{name}.py" for name in ("api", "deps_and_output", "wrong_uses")]
+    command = [sys.executable, "-m", "mypy", "--strict", *programs]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
