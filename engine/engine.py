@@ -36,7 +36,6 @@ from .option_groups import Hooks, ModelOptions, RecordOptions, Runtime
 from .providers import Prices, Provider
 from .run import Run
 from .session import Session
-from .session_record import read_session_record
 from .subscribers import Middleware
 from .tools import finish_task
 from .tools.run_context import DepsT, RunContext
@@ -268,6 +267,8 @@ class Engine(Generic[DepsT, OutputT]):
 
         Raises WrongUse if the file is not the record of one session, has lost events, or is being written.
         """
+        from .session_record import read_session_record
+
         recorded = read_session_record(record)
         session = self.session(
             recorded.header.session_id, busy=busy, record=record, drain=drain, owner=owner, metadata=metadata

@@ -31,7 +31,6 @@ from .loop import run_rounds
 from .message_history import MessageFormat, messages_in
 from .providers._logging import log_warning
 from .providers._wrapper import wait_shielded
-from .run_text import text_of
 from .user_message import Prompt
 
 TIDY_SECONDS = 10.0
@@ -148,6 +147,8 @@ class Run(Generic[OutputT]):
 
         Raises WrongUse if nobody has entered the run. For more than the text, read its events.
         """
+        from .run_text import text_of
+
         self._entered("read its text")
         return text_of(self.bus.read())
 

@@ -64,7 +64,6 @@ from .run_start import (
     resume,
     start,
 )
-from .session_record import check_all_read, check_end, check_not_answered
 from .session_state import SessionState
 from .subscribers import enter_middleware, notify_subscribers
 from .tools.run_context import DepsT, RunContext
@@ -410,6 +409,8 @@ class Session(Generic[DepsT, OutputT]):
 
     def _prepare_record(self, journal: Journal, opening: Opening) -> None:
         """Check that nobody else has continued the record. A fork begins its own record with what it copies."""
+        from .session_record import check_all_read, check_end, check_not_answered
+
         match opening:
             case RunContinued(point):
                 check_end(journal, point)
