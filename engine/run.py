@@ -147,7 +147,7 @@ class Run(Generic[OutputT]):
 
         Raises WrongUse if nobody has entered the run. For more than the text, read its events.
         """
-        from .run_text import text_of
+        from .text_stream import text_of
 
         self._entered("read its text")
         return text_of(self.bus.read())
