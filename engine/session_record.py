@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from .decision import WrongUse
 from .journal import Journal
+from .records.compression import is_compressed
+from .records.reader import SessionRecord, last_event, last_seq, read_record
+from .records.recorder import is_being_written
 from .validation import preview
 
 if TYPE_CHECKING:
-    from .records.reader import SessionRecord
     from .resume_point import ResumePoint
 
 
@@ -24,10 +26,6 @@ def read_session_record(path: str | os.PathLike[str]) -> SessionRecord:
     Raises WrongUse if it cannot be read, is compressed or being written, or is not the record of one session that goes
     on by itself, as that of a sub-agent.
     """
-    from .records.compression import is_compressed
-    from .records.reader import read_record
-    from .records.recorder import is_being_written
-
     if not isinstance(path, str | os.PathLike):
         raise WrongUse(f"record is {preview(path)}: write the path of a record, as in engine.resume('work.jsonl')")
     if is_being_written(path):
@@ -54,8 +52,6 @@ def read_session_record(path: str | os.PathLike[str]) -> SessionRecord:
 
 def check_end(journal: Journal, point: ResumePoint) -> None:
     """Refuse to resume a run whose record was written to since it was read: another process has resumed it."""
-    from .records.reader import last_seq
-
     last = None if journal.path is None else last_seq(journal.path)
     if last is not None and last != point.last.seq:
         raise WrongUse(
@@ -66,8 +62,6 @@ def check_end(journal: Journal, point: ResumePoint) -> None:
 
 def check_not_answered(journal: Journal, end: tuple[str, int]) -> None:
     """Refuse an answer if the record goes on after `end`: another process may have answered, and run the calls."""
-    from .records.reader import last_event
-
     last = None if journal.path is None else last_event(journal.path)
     if last is not None and last != end:
         raise WrongUse(
@@ -82,8 +76,6 @@ def check_all_read(journal: Journal, end: tuple[str, int] | None) -> None:
     end: the latest run of the session, and its last event; None if it has none. A record that ends before that, because
     it could not be written, is accepted.
     """
-    from .records.reader import last_event
-
     last = None if journal.path is None else last_event(journal.path)
     if last is None:
         return
