@@ -136,7 +136,7 @@ class Run(Generic[OutputT]):
         self._entered("read its events")
         return self.bus.read(after)
 
-    def text(self) -> AsyncIterator[str]:
+    async def text(self) -> AsyncIterator[str]:
         """Yield what the model says to the user, piece by piece while it is written: no reasoning, no calls.
 
         A blank line stands between the texts of two steps. The last piece is what the answer has and no piece had, such
@@ -147,10 +147,13 @@ class Run(Generic[OutputT]):
 
         Raises WrongUse if nobody has entered the run. For more than the text, read its events.
         """
-        from .text_stream import text_of
+        from .text_stream import RunText
 
         self._entered("read its text")
-        return text_of(self.bus.read())
+        text = RunText()
+        async for event in self.bus.read():
+            if piece := text.feed(event):
+                yield piece
 
     async def tree_events(self) -> AsyncIterator[tuple[Run[Any], Event | Lagged]]:
         """Yield the events of this run and of all its sub-agents, each with its run. Those of one run are in order.

@@ -4,12 +4,10 @@
         async for piece in run.text():
             print(piece, end="", flush=True)
 
-A run's reader passes each event to `RunText`, which knows neither the run nor its bus.
+Each reader passes the events to a `RunText` of its own, which knows neither the run nor its bus.
 """
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator
 
 from .decision import Event
 from .decision.events import AttemptStarted, ResponseFinished, RunFinished, TextMessageContent
@@ -94,12 +92,3 @@ class RunText:
 
 def _step(attempt: str) -> str:
     return attempt.partition(".")[0]
-
-
-async def text_of(events: AsyncIterator[Event | Lagged]) -> AsyncIterator[str]:
-    """Yield the pieces of a run's text, from its events."""
-    text = RunText()
-    async for event in events:
-        piece = text.feed(event)
-        if piece:
-            yield piece

@@ -144,7 +144,7 @@ async def test_a_slow_reader_gets_the_rest_of_a_response_and_the_answer() -> Non
 
 async def test_the_text_of_a_run_that_nobody_entered_is_wrong_use() -> None:
     with pytest.raises(WrongUse, match="enter it, and read its text inside"):
-        Engine(Scripted("x")).start("go").text()
+        await read(Engine(Scripted("x")).start("go"))
 
 
 _words = st.text(alphabet="ab \n.", max_size=12)
