@@ -512,16 +512,13 @@ async def test_two_resume_one_run_and_the_second_is_refused_while_the_first_goes
 
     def session() -> Session:
         tools = [Tool(write, description="Write."), shop.tools()[1]]
-        made = Engine(Scripted(END), tools=tools, presets=[finish_task, task_done, ask_user, think]).session(
-            record=shop.path
-        )
-        made.load(read_record(shop.path).runs)
+        made = Engine(Scripted(END), tools=tools, presets=[finish_task, task_done, ask_user, think]).resume(shop.path)
         return made
 
     first, second = session(), session()
     async with first.start_resumed() as run:
         await asked.wait()
-        with pytest.raises(WrongUse, match="is being written by another run: wait for its end"):
+        with pytest.raises(WrongUse, match="is being written by another run"):
             async with second.start_resumed():
                 raise AssertionError("it must not begin")
         gone.set()
