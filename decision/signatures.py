@@ -14,10 +14,13 @@ _LONGEST_DEFAULT = 40
 class ShortSignature(Signature):
     """Signature whose text has at most `LONGEST_TEXT` characters. Its parameters are complete.
 
-    The text leaves out long defaults. If it is still too long, it leaves out the types, then the last parameters.
+    A text that is too long leaves out long defaults, then the types, then the last parameters.
     """
 
     def __str__(self) -> str:
+        text = super().__str__()
+        if len(text) <= LONGEST_TEXT:
+            return text
         shown = [_without_long_default(parameter) for parameter in self.parameters.values()]
         text = str(Signature(shown))
         if len(text) > LONGEST_TEXT:
