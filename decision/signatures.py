@@ -18,10 +18,11 @@ class ShortSignature(Signature):
     """
 
     def __str__(self) -> str:
-        text = super().__str__()
+        parameters = list(self.parameters.values())
+        text = str(Signature(parameters))
         if len(text) <= LONGEST_TEXT:
             return text
-        shown = [_without_long_default(parameter) for parameter in self.parameters.values()]
+        shown = [_without_long_default(parameter) for parameter in parameters]
         text = str(Signature(shown))
         if len(text) > LONGEST_TEXT:
             text = str(Signature([parameter.replace(annotation=Parameter.empty) for parameter in shown]))
