@@ -40,6 +40,7 @@ from .run_origin import Origin as Origin
 from .run_origin import ParentCall as ParentCall
 from .run_origin import SessionSource as SessionSource
 from .run_origin import is_imported as is_imported
+from .signatures import ShortSignatureMeta
 from .step_history import StepJudgement
 from .until_facts import CheckPlace, CheckSaid
 
@@ -56,7 +57,7 @@ class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 # ---- the run
 
 
-class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
+class RunStarted(_Event, metaclass=ShortSignatureMeta, frozen=True, kw_only=True, tag="RUN_STARTED"):
     """A run starts. Holds everything a reader needs to understand the events that follow."""
 
     run_id: str

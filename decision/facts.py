@@ -16,6 +16,7 @@ from .failures import Failures
 from .messages import FinishReason, ToolCall, Usage, is_blank
 from .outcome import CutSavings, Question, SubagentUse
 from .repetition import Repetitions
+from .signatures import ShortSignatureMeta
 from .step_history import StepKind
 from .text_kinds import TEXT_KINDS, TextKind, classify_text
 from .until_facts import CheckFacts, CheckSaid
@@ -23,7 +24,7 @@ from .until_facts import CheckFacts, CheckSaid
 Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
 
 
-class Facts(Struct, frozen=True, kw_only=True, gc=False):
+class Facts(Struct, metaclass=ShortSignatureMeta, frozen=True, kw_only=True, gc=False):
     """The state of a run so far. Fields under "the latest step" are reset when the next step starts."""
 
     # the run

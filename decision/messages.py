@@ -120,7 +120,9 @@ class Image(Struct, frozen=True, omit_defaults=True):
     """
 
     data: bytes = b""
+    """Content of the image file, as it is: not in base64."""
     media_type: Name = "image/png"
+    """Media type of `data`, such as `image/jpeg`."""
     url: Text = ""
     """URL from which the provider fetches the image. If it is set, `data` is not used."""
 

@@ -11,6 +11,7 @@ from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
 from .messages import Name, Text, Usage
+from .signatures import ShortSignatureMeta
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -243,12 +244,15 @@ class CutSavings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{'' if self.measured == self.cuts else 'about '}{tokens:,}{money}"
 
 
-class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
+class Outcome(Struct, Generic[OutputT], metaclass=ShortSignatureMeta, frozen=True, kw_only=True, dict=True):
     """The result of a run."""
 
     run_id: str
+    """Id of the run, unique everywhere."""
     session_id: str
+    """Id of its session: the conversation that it belongs to."""
     status: Status
+    """How the run ended: `completed`, `awaiting_input`, `exhausted`, `failed` or `cancelled`."""
     stop_reason: str
     """A key of `STATUS_OF`, or `custom:<name>`."""
     detail: Text = ""
@@ -258,7 +262,9 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     answer_from: AnswerFrom = ""
     """Where the answer comes from."""
     steps: int = 0
+    """Model steps: responses, with their calls."""
     rounds: int = 0
+    """Rounds of steps, after each of which the policy decided."""
     requests: int = 0
     """Model requests, retries included; those of sub-agents are in `subagents`."""
     usage: Usage = Usage()
@@ -268,9 +274,11 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     saved: CutSavings | None = None
     """Output that cuts of this run's own responses saved; None if none was cut."""
     limits: dict[str, LimitUse] = {}
+    """How much of each limit that is set was used, by its name."""
     exceeded_limit: bool = False
     """Whether a limit ended the run, or any hard or soft limit was exceeded."""
     verdict: EvaluationVerdict = "not_run"
+    """What the evaluation or the check said of the work: `passed`, `failed`, or `not_run`."""
     work: Work | None = None
     """What is known about the work. Always derived from status and verdict; a given value is ignored."""
     accepted_by: tuple[Text, ...] = ()
@@ -278,6 +286,7 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     failed_calls: tuple[Name, ...] = ()
     """Tools whose calls failed before the work was reported as done, with no success after them (`failures.py`)."""
     evaluation: dict[str, Any] | None = None
+    """Details that the evaluation gave, as JSON values; None without one."""
     checked_by: Text = ""
     """The check (`until`) whose last answer is the verdict; empty without one, or if an evaluation replaced it."""
     judged_by: Name = ""
@@ -291,9 +300,11 @@ class Outcome(Struct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     phases: tuple[dict[str, Any], ...] = ()
     """Progress reported by a completion tool (`completion_percentage`, `next_phase`, `summary`)."""
     pending_issues: tuple[Text, ...] = ()
+    """What the completion left open, one text each."""
     questions: tuple[Question, ...] = ()
     """Open questions, when the status is `awaiting_input`."""
     duration_ms: int = 0
+    """Milliseconds from the start of the run to its end."""
 
     def __post_init__(self) -> None:
         """Derive `work`, so that outcomes of older records have it too, and it never contradicts the verdict."""

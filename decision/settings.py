@@ -6,18 +6,26 @@ import types
 from collections.abc import Mapping
 from functools import cache
 from math import isfinite
-from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from .errors import WrongUse
+from .signatures import ShortSignatureMeta
 
 _Group = TypeVar("_Group", bound="Settings")
 
 
-class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Settings(
+    Struct,
+    metaclass=ShortSignatureMeta,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    repr_omit_defaults=True,
+):
     """A group of settings. A wrong value raises WrongUse with the setting's name, its value and what is allowed."""
 
     section: ClassVar[str] = ""
@@ -35,6 +43,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise WrongUse(f"{self.section}{name} is {value!r}: use {describe_type(kind)}")
             if isinstance(value, list):
                 force_setattr(self, name, tuple(value))
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with these settings changed. It is checked like a new one.
+
+        changes: new values by the name of the setting; a group of settings is one value, as in
+            `policy.replace(limits=policy.limits.replace(steps=50))`. Raises WrongUse for a value that cannot be.
+        """
+        kept = {name: getattr(self, name) for name in self.__struct_fields__}
+        return type(self)(**(kept | changes))
 
 
 @cache

@@ -26,9 +26,9 @@ LOOP = tuple(
     durability budget event_bus event_log connections side_request check_answers hooks evaluation user_errors
     hard_limits cancel_scope validation user_message message_history
     dependencies journal effects until until_settings until_work criteria until_background until_events checkpoint
-    recorded_values recorded_events resume_point recorded_round
+    recorded_values recorded_events resume_point session_record recorded_round
     option_groups context hook_runner approvals tool_execution
-    tool_calls answers session_state compaction completion_cut response prompts model_request loop run
+    tool_calls answers session_state compaction completion_cut response prompts model_request loop text_stream run
     subscribers config
     run_start fork session subagent_records subagents tasks batch race engine __init__
     """.split()

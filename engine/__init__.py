@@ -4,7 +4,7 @@
 
     runs        Engine Session Run Outcome Bus Lagged Subscriber Image
     limits      Policy Limits Extend Budget
-    models      LiteLLM OpenAICompatible
+    models      Anthropic Gemini OpenAICompatible OpenAIResponses LiteLLM
     tools       tool Tool Toolbox RunContext this_call mcp_tools Stdio tools_from_yaml InvalidArguments
     results     Completion Continue Phase ProgressUpdate Happened NotHappened Unclear
     many runs   Task TaskResult Fleet Summary ProviderSummary RaceResult
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .event_bus import Bus, Lagged
     from .hooks import Accept, Answer, ModelCompactor, ModelJudge, Prepare, Progress, Reject, Verdict
     from .option_groups import Hooks, ModelOptions, RecordOptions, Runtime
-    from .providers import LiteLLM, OpenAICompatible
+    from .providers import Anthropic, Gemini, LiteLLM, OpenAICompatible, OpenAIResponses
     from .providers.clock import Clock, SystemClock
     from .race import RaceResult
     from .records.reader import SessionRecord, read_record
@@ -74,7 +74,7 @@ else:
             "event_bus": "Bus Lagged",
             "hooks": "Accept Answer ModelCompactor ModelJudge Prepare Progress Reject Verdict",
             "option_groups": "Hooks ModelOptions RecordOptions Runtime",
-            "providers": "LiteLLM OpenAICompatible",
+            "providers": "Anthropic Gemini LiteLLM OpenAICompatible OpenAIResponses",
             "providers.clock": "Clock SystemClock",
             "race": "RaceResult",
             "records.reader": "SessionRecord read_record",
@@ -97,6 +97,7 @@ else:
 __all__ = [
     "Accept",
     "Answer",
+    "Anthropic",
     "Approve",
     "Budget",
     "Bus",
@@ -109,6 +110,7 @@ __all__ = [
     "EvaluationInput",
     "Extend",
     "Fleet",
+    "Gemini",
     "Happened",
     "Hooks",
     "Image",
@@ -125,6 +127,7 @@ __all__ = [
     "NotMet",
     "Observers",
     "OpenAICompatible",
+    "OpenAIResponses",
     "Outcome",
     "Phase",
     "Policy",

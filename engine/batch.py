@@ -39,8 +39,11 @@ from .tasks import PreparedTask, Task, TaskResult, prepare_tasks
 class Fleet(Generic[OutputT]):
     """Handle of a batch of runs. Made by `Engine.run_many`; entering it starts the first runs.
 
+    jobs: the tasks, ready to start. limit: the most runs at once, 1 or more.
+    keep: whether all outcomes stay in memory, for `outcomes`; if not, a result stays until it is read.
     on_end: called with each result as soon as its run has ended, before the run has cleaned up.
     holds: context managers (providers) that stay open as long as the fleet, so that its runs share connections.
+    clock: tells how long the fleet took; by default the system's.
     """
 
     def __init__(
@@ -145,7 +148,7 @@ class Fleet(Generic[OutputT]):
         return self._stats.summary()
 
     def cancel(self, cause: str = "caller") -> None:
-        """Cancel all runs. Every task still gets a result, at once if it has not begun."""
+        """Cancel all runs. Every task still gets a result, at once if it has not begun. cause: a word to record."""
         self._cause = self._cause or cause
         never, self._waiting = self._waiting, deque()
         for job in never:
@@ -278,12 +281,17 @@ class ProviderSummary(Struct, frozen=True, kw_only=True):
     statuses: dict[str, int]
     """The number of results by status."""
     stop_reasons: dict[str, int]
+    """The number of results by stop reason."""
     passed: int
     """Runs whose evaluation passed."""
     not_passed: int
+    """Runs whose evaluation failed."""
     steps: int
+    """Model steps of all runs together."""
     steps_mean: float
+    """Model steps of a run on average."""
     steps_median: float
+    """Model steps of the run in the middle."""
     usage: Usage
     """Tokens and cost of all runs, including cancelled ones; a run without a known price adds no cost."""
     unpriced: int
@@ -293,6 +301,7 @@ class ProviderSummary(Struct, frozen=True, kw_only=True):
     duration_ms: int
     """The sum of the runs' durations; since runs overlap, it can exceed `Summary.elapsed_ms`."""
     failures: tuple[NamedFailure, ...]
+    """The results whose status is `failed`, with the reason of each."""
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -301,6 +310,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     providers: tuple[ProviderSummary, ...]
     """One entry for each provider, in the order of their first tasks."""
     total: ProviderSummary
+    """All results together."""
     elapsed_ms: int
     """Milliseconds from the start to the latest result."""
 

@@ -24,7 +24,11 @@ EXPECTED_FIRST_OUTPUT = 500
 
 
 class Budget:
-    """Limits for all runs together, in US dollars, input tokens and output tokens; each is off unless set.
+    """Limits for all runs together; each is off unless set.
+
+    cost_usd: US dollars, above 0.
+    input_tokens: tokens of all requests, cached ones included, above 0.
+    output_tokens: tokens of all responses, above 0.
 
     Pass the same object to several engines: `Engine(..., budget=budget)`. It lives in memory: a new process starts
     with a new one, and `spent` at zero. Raises WrongUse if no limit is set, or one is not above 0.

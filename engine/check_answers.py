@@ -69,6 +69,7 @@ class Impossible:
     """The work cannot be done, whatever else is tried: the run ends as `blocked`."""
 
     reason: str
+    """Why it cannot be done, for the outcome's `detail`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from .decision.policy import shipped_policy
 from .evaluation import Evaluator
 from .event_bus import DEFAULT_CAPACITY, Lagged
 from .hooks import SystemPrompt, qualified_name
-from .option_groups import Decide, Hooks, ModelOptions, RecordOptions, Runtime, set_tuples
+from .option_groups import Decide, Hooks, ModelOptions, OptionGroup, RecordOptions, Runtime, set_tuples
 from .prompts import system_prompt
 from .providers import Prices, Provider
 from .providers._logging import log_warning
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from .until import Until
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observers:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Observers(OptionGroup):
     """Functions that observe or surround a run without influencing it. Raises WrongUse for wrong values.
 
     A subscriber that cancels a run after a step does so one request late, because nothing waits for it. A guard is

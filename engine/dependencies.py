@@ -8,8 +8,8 @@
     engine = Engine(provider, tools=[...], deps=deps)
 
 A run that is started without dependencies gets them from the factory, in whichever process it runs, because in a worker
-nobody can pass any. A factory is an async function, or an async generator that yields once and cleans up after its
-`yield`, when the run has ended. It is called again when a run is resumed. Dependencies are never recorded.
+nobody can pass any. A factory is a function, plain or async, or an async generator that yields once and cleans up after
+its `yield`, when the run has ended. It is called again when a run is resumed. Dependencies are never recorded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ DepsFactory = Callable[
     [RunContext[None]],
     AbstractAsyncContextManager[DepsT] | AsyncIterator[DepsT] | Awaitable[DepsT],
 ]
-"""Factory of a run's dependencies. A plain function also works, but mypy infers nothing from a type that allows one."""
+"""Factory of a run's dependencies. `Engine` also takes a plain function, with an overload: mypy infers nothing from a
+type that allows both."""
 
 
 class DepsFailed(RuntimeError):

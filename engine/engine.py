@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from copy import copy
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Never
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, overload
 
 from .base.ids import new_session_id
 from .budget import Budget
@@ -37,7 +38,7 @@ from .run import Run
 from .session import Session
 from .subscribers import Middleware
 from .tools import finish_task
-from .tools.run_context import DepsT
+from .tools.run_context import DepsT, RunContext
 from .tools.tool import Approval, Tool
 from .tools.user_functions import check_functions
 from .user_message import Prompt
@@ -79,6 +80,48 @@ class Engine(Generic[DepsT, OutputT]):
     measured. As an async context manager it keeps the provider's connections open between runs.
     """
 
+    @overload
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        tools: Sequence[Tool] = ...,
+        presets: Sequence[Tool] = ...,
+        output: type[OutputT] | UnionType | None = ...,
+        deps: DepsFactory[DepsT] | None = ...,
+        policy: Policy | str = ...,
+        until: str | Check | Until | None = ...,
+        system: str | SystemPrompt | None = ...,
+        prices: Prices | None = ...,
+        budget: Budget | None = ...,
+        hooks: Hooks = ...,
+        model_options: ModelOptions = ...,
+        record_options: RecordOptions = ...,
+        observers: Observers = ...,
+        runtime: Runtime = ...,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        tools: Sequence[Tool] = ...,
+        presets: Sequence[Tool] = ...,
+        output: type[OutputT] | UnionType | None = ...,
+        deps: Callable[[RunContext[None]], DepsT],
+        policy: Policy | str = ...,
+        until: str | Check | Until | None = ...,
+        system: str | SystemPrompt | None = ...,
+        prices: Prices | None = ...,
+        budget: Budget | None = ...,
+        hooks: Hooks = ...,
+        model_options: ModelOptions = ...,
+        record_options: RecordOptions = ...,
+        observers: Observers = ...,
+        runtime: Runtime = ...,
+    ) -> None: ...
+
     def __init__(
         self,
         provider: Provider,
@@ -86,7 +129,7 @@ class Engine(Generic[DepsT, OutputT]):
         tools: Sequence[Tool] = (),
         presets: Sequence[Tool] = (finish_task,),
         output: type[OutputT] | UnionType | None = None,
-        deps: DepsFactory[DepsT] | None = None,
+        deps: DepsFactory[DepsT] | Callable[[RunContext[None]], DepsT] | None = None,
         policy: Policy | str = Policy(),  # noqa: B008  frozen
         until: str | Check | Until | None = None,
         system: str | SystemPrompt | None = None,
@@ -172,9 +215,12 @@ class Engine(Generic[DepsT, OutputT]):
     ) -> Session[DepsT, OutputT]:
         """Return a new conversation.
 
+        session_id: a unique id that you choose. To go on with a recorded session, use `resume`.
+        busy: what a second run does while one is in progress: `refuse` raises WrongUse, `queue` waits for its turn.
         history: messages before its first prompt: `session.messages()` of another session, or messages in OpenAI's or
             Anthropic's form; see `message_history.py`. Raises WrongUse if the conversation cannot continue from them.
-        record: a file that its events are appended to, as JSON Lines; or a `Journal` (`journal.py`).
+        record: a new file for its events, as JSON Lines; or a `Journal` (`journal.py`). A run raises WrongUse if the
+            file holds another session.
         drain: after a response was cut, read (and pay for) the rest of it: the outcome and the record then say what the
             cut would have saved.
         until: the check of its runs in place of the engine's.
@@ -204,6 +250,32 @@ class Engine(Generic[DepsT, OutputT]):
         session.owner, session.metadata = owner, dict(metadata or {})
         return session
 
+    def resume(
+        self,
+        record: str | os.PathLike[str],
+        *,
+        busy: Literal["refuse", "queue"] = "refuse",
+        drain: bool = False,
+        owner: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Session[DepsT, OutputT]:
+        """Return the session of a record, which goes on in the same file, after a restart, too.
+
+        record: the path of the file. The session has its messages, usage and open questions: answer or approve these,
+            continue a run whose process was killed with `start_resumed`, or give the next prompt.
+        busy, drain, owner, metadata: as in `session`. A record does not hold them.
+
+        Raises WrongUse if the file is not the record of one session, has lost events, or is being written.
+        """
+        from .session_record import read_session_record
+
+        recorded = read_session_record(record)
+        session = self.session(
+            recorded.header.session_id, busy=busy, record=record, drain=drain, owner=owner, metadata=metadata
+        )
+        session.load(recorded.runs)
+        return session
+
     def _config_with(self, until: str | Check | Until) -> RunConfig:
         from .until import config_with_until
 
@@ -222,7 +294,7 @@ class Engine(Generic[DepsT, OutputT]):
 
         prompt: a text, or texts and images, as in `["What is this?", Image(url=...)]`.
         deps: the dependencies of this run: tools and hooks get them as `RunContext.deps`. They are never recorded.
-        history: the messages before the prompt, see `session`.
+        history, record, drain: the messages before the prompt, and a new file for the events, see `session`.
         """
         return self.session(record=record, drain=drain, history=history).start(prompt, deps=deps)
 
@@ -235,9 +307,33 @@ class Engine(Generic[DepsT, OutputT]):
         record: str | os.PathLike[str] | None = None,
         drain: bool = False,
     ) -> Outcome[OutputT]:
-        """Start a run as `start` does and wait for its outcome. If the caller is cancelled, so is the run."""
+        """Start a run as `start` does and wait for its outcome. If the caller is cancelled, so is the run.
+
+        prompt, deps, history, record, drain: as in `start`.
+        """
         async with self.start(prompt, deps=deps, history=history, record=record, drain=drain) as run:
             return await run.wait()
+
+    def run_sync(
+        self,
+        prompt: Prompt,
+        *,
+        deps: DepsT | None = None,
+        history: Iterable[Any] = (),
+        record: str | os.PathLike[str] | None = None,
+        drain: bool = False,
+    ) -> Outcome[OutputT]:
+        """Run as `run` does, for programs without `async`, in a new event loop that is closed afterwards.
+
+        prompt, deps, history, record, drain: as in `start`.
+
+        Ctrl-C cancels the run, which writes its end to the record, and is then raised. Raises WrongUse where an event
+        loop is running, as in a notebook or in an async function: write `await engine.run(...)` there.
+        """
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise WrongUse("an event loop is running, as in a notebook or an async function: `await engine.run(...)`")
+        return asyncio.run(self.run(prompt, deps=deps, history=history, record=record, drain=drain))
 
     def run_many(
         self,
@@ -251,6 +347,7 @@ class Engine(Generic[DepsT, OutputT]):
     ) -> Fleet[OutputT]:
         """Return a fleet of runs, `limit` at once. Enter it with `async with` and read its results as they finish.
 
+        tasks: prompts, or `Task` for one with an id, a provider, an evaluator or dependencies.
         providers: take turns; by default the engine's provider. A task may have a separate one.
         record: a folder in which each run gets a record under a unique name.
         keep: keep all outcomes in memory, for `Fleet.outcomes`; False keeps only results that are not read yet.
@@ -272,7 +369,9 @@ class Engine(Generic[DepsT, OutputT]):
     ) -> RaceResult[OutputT]:
         """Run this prompt with each provider at once; the first good completion wins and ends the others.
 
+        providers: two or more; one that is given twice races twice.
         compare: let all of them run to their end.
+        deps: the dependencies of each run.
         record: a folder for the records, one for each run.
         """
         from .race import racing
@@ -314,7 +413,10 @@ class Engine(Generic[DepsT, OutputT]):
         )
 
     def with_provider(self, provider: Provider, *, evaluate: Evaluator | None = None) -> Engine[DepsT, OutputT]:
-        """Return an engine like this one with another provider, and another evaluator if one is given."""
+        """Return an engine like this one with another provider.
+
+        evaluate: replaces the evaluator, too; None keeps it.
+        """
         return self._with(self.config.with_provider(provider, evaluate))
 
     def with_middleware(self, *middleware: Middleware) -> Engine[DepsT, OutputT]:

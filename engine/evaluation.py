@@ -37,6 +37,7 @@ class EvaluationInput(Generic[DepsT]):
     """Input of an evaluator."""
 
     outcome: Outcome
+    """The outcome of the run, without this evaluation."""
     record: str | None
     """Path of the record so far, if one is kept."""
     started_at: str
@@ -50,7 +51,9 @@ class Evaluation:
     """Answer of an evaluator."""
 
     passed: bool
+    """Whether the work is good: the outcome's verdict is then `passed`, else `failed`."""
     details: dict[str, Any] = field(default_factory=dict)
+    """Anything else that is known, as JSON values; the outcome holds it as `evaluation`."""
 
 
 EvaluatorAnswer = Evaluation | bool | Mapping[str, Any]

@@ -56,8 +56,11 @@ class Verdict(Struct, frozen=True):
     """
 
     said: str
+    """`complete` or `incomplete`; of a compactor `summarised`."""
     detail: str = ""
+    """The reason; of a compactor the summary."""
     usage: Usage | None = None
+    """Usage of the model that was asked, which counts as the run's; None if none was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,8 @@ exchanges, so that no call is separated from its result. Its answer replaces the
 class ModelCompactor:
     """A compactor that asks the given model for a summary. The cost counts as cost of the run.
 
+    provider: the model. question: the request for the summary, after the messages; by default the policy's default.
+
     `Hooks(compactor=provider)` is the short form. Raises WrongUse if `provider` has no method `stream`.
     """
 
@@ -127,7 +132,10 @@ SystemPrompt = Callable[[Progress[Any]], Awaitable[str] | str]
 
 
 class ModelJudge:
-    """A judge that asks a model: the given one, or the run's. The cost counts as cost of the run.
+    """A judge that asks a model. The cost counts as cost of the run.
+
+    provider: the model.
+    question: asked after the messages. An answer that begins with YES says that the task is complete.
 
     Raises WrongUse if `provider` has no method `stream`.
     """

@@ -69,7 +69,9 @@ def open_journal(
         from .records.recorder import RecordWriter
 
         now = clock.wall().isoformat(timespec="milliseconds")
-        writer = RecordWriter(target, session_id, now, __version__, redact=redact, attach_above=attach_above)
+        writer = RecordWriter(
+            target, session_id, now, __version__, redact=redact, attach_above=attach_above, one_session=True
+        )
         journal = FileJournal(writer)
     else:
         journal = target

@@ -6,7 +6,7 @@ Each group checks its values when it is made, so that a wrong one is refused whe
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, cast
 
 from .decision import Decision, Facts, FinishReason, Policy, Rule, ToolCall, WrongUse
@@ -35,8 +35,20 @@ async def execute_here(call: ToolCall, tool: Tool, arguments: Mapping[str, Any])
     return await tool.run(arguments)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hooks:
+class OptionGroup:
+    """Base of the groups. Their `repr` leaves out defaults."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        default = type(self)()
+        values = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]  # a dataclass
+        changed = [f"{name}={value!r}" for name, value in values.items() if value != getattr(default, name)]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Hooks(OptionGroup):
     """Your functions that take part in decisions about a run (`hooks.py`). Their answers are recorded.
 
     Raises WrongUse for what cannot be called as it will be.
@@ -72,8 +84,8 @@ class Hooks:
         object.__setattr__(self, "rules", checked_rules(self.rules))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOptions:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ModelOptions(OptionGroup):
     """Settings of model requests, and the meaning of unknown finish words. Raises WrongUse for wrong values."""
 
     tool_choice: ToolChoice = "auto"
@@ -89,8 +101,8 @@ class ModelOptions:
         object.__setattr__(self, "finish_words", check_finish_words(self.finish_words))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordOptions:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RecordOptions(OptionGroup):
     """Options for writing events to a record. Raises WrongUse for wrong values."""
 
     redact: Redact | None = None
@@ -120,8 +132,8 @@ class ReplaySource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Runtime(OptionGroup):
     """Clock, decision function and tool executor: replaced by replays and tests, rarely in production.
 
     Raises WrongUse for a clock without the methods of `Clock`, and functions that cannot be called as they will be.

@@ -40,6 +40,7 @@ class RaceResult(Generic[OutputT]):
     winner: TaskResult[OutputT] | None
     """None if no run completed."""
     summary: Summary
+    """Figures of all runs by provider, with the total."""
 
     @property
     def usage(self) -> Usage:

@@ -41,6 +41,8 @@ TIDY_SECONDS = 10.0
 class Run(Generic[OutputT]):
     """Handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run.
 
+    run_id: unique id of the run. session_id: that of its session.
+    bus: where the run publishes its events.
     body: function that the run's task executes, called with this handle.
     """
 
@@ -135,6 +137,25 @@ class Run(Generic[OutputT]):
         self._entered("read its events")
         return self.bus.read(after)
 
+    async def text(self) -> AsyncIterator[str]:
+        """Yield what the model says to the user, piece by piece while it is written: no reasoning, no calls.
+
+        A blank line stands between the texts of two steps. The last piece is what the answer has and no piece had, such
+        as the summary of a completion, so that the joined pieces end with `outcome.answer`. If an attempt is replaced
+        by another one, its pieces are out, and the text of the next begins on a new line. Any number of readers may
+        read, and each begins at the start of the run. One that is more than `Observers(buffer=...)` events behind may
+        miss the text of whole steps, but never the answer.
+
+        Raises WrongUse if nobody has entered the run. For more than the text, read its events.
+        """
+        from .text_stream import RunText
+
+        self._entered("read its text")
+        text = RunText()
+        async for event in self.bus.read():
+            if piece := text.feed(event):
+                yield piece
+
     async def tree_events(self) -> AsyncIterator[tuple[Run[Any], Event | Lagged]]:
         """Yield the events of this run and of all its sub-agents, each with its run. Those of one run are in order.
 
@@ -170,11 +191,11 @@ class Run(Generic[OutputT]):
                 reader.cancel()
 
     def messages(self, format: MessageFormat | None = None) -> list[Any]:
-        """Return the session's messages up to here, like `Session.messages`; none if the run has not begun."""
+        """Return the session's messages up to here; none if the run has not begun. format: as in `Session.messages`."""
         return messages_in(format, [] if self.context is None else self.context.transcript.messages)
 
     def cancel(self, cause: str = "caller") -> None:
-        """End the run as `cancelled`, for this cause, which is recorded. A finished run is not changed."""
+        """End the run as `cancelled`. A finished run is not changed. cause: a word that is recorded."""
         if self.context is not None:
             self.context.cancel(cause)
         else:
@@ -183,8 +204,8 @@ class Run(Generic[OutputT]):
     def say(self, text: Prompt, *, id: str | None = None) -> str:
         """Send a message of the user to the run and return the message's id.
 
-        text: or texts and images, as in a prompt. The message is part of the next request. Raises WrongUse if the run
-        has finished, or the message is empty.
+        text: or texts and images, as in a prompt. id: a unique id that you choose. The message is part of the next
+        request. Raises WrongUse if the run has finished, or the message is empty.
         """
         message = new_message(text, id)
         if self._outcome is not None:
@@ -231,7 +252,7 @@ class Run(Generic[OutputT]):
         return self.context
 
     def attach(self, context: Context, prompt_handlers: Sequence[PromptHandler], evaluate: Evaluator | None) -> None:
-        """Give the run its context, prompt handlers and evaluator. Called by the session, in the run's own task."""
+        """Give the run its context, `prompt_handlers` and evaluator (`evaluate`). The session calls it in its task."""
         self.context = context
         self._prompt_handlers = tuple(prompt_handlers)
         self._evaluate = evaluate

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 from .answers import AnswerGiven, record_answers, recorded_answers
 from .config import RunConfig
 from .context import Context
-from .decision import Decision, Event, Facts, Message, UserMessage, WrongUse
+from .decision import Decision, Event, Facts, Message, UserMessage
 from .decision.events import Carried, DecisionMade, ParentCall, RunStarted
 from .decision.facts import usage_of
 from .decision.transcript import estimate_tokens, message_size
-from .journal import Journal
 from .records.format import DrainedChunk
 
 if TYPE_CHECKING:
@@ -62,30 +61,6 @@ def continued(opening: Opening) -> ResumePoint | None:
             return point
         case PromptGiven() | AnswersGiven():
             return None
-
-
-def check_end(journal: Journal, point: ResumePoint) -> None:
-    """Refuse to resume a run whose record was written to since it was read: another process has resumed it."""
-    from .records.reader import last_seq
-
-    last = None if journal.path is None else last_seq(journal.path)
-    if last is not None and last != point.last.seq:
-        raise WrongUse(
-            f"{journal.path} has changed since it was read: its last event is {last}, and the run was to go on after "
-            f"event {point.last.seq}. Somebody else has resumed it: read the record again"
-        )
-
-
-def check_not_answered(journal: Journal, end: tuple[str, int]) -> None:
-    """Refuse an answer if the record goes on after `end`: another process may have answered, and run the calls."""
-    from .records.reader import last_event
-
-    last = None if journal.path is None else last_event(journal.path)
-    if last is not None and last != end:
-        raise WrongUse(
-            f"{journal.path} has changed since it was read: its last event is not the end of run {end[0]}. Somebody "
-            "else may have answered: read the record again"
-        )
 
 
 def prompt_of(opening: Opening) -> str | None:

@@ -59,8 +59,6 @@ from .run_start import (
     PromptGiven,
     RunContinued,
     RunIds,
-    check_end,
-    check_not_answered,
     continued,
     prompt_of,
     resume,
@@ -84,8 +82,12 @@ if TYPE_CHECKING:
 
 
 class Session(Generic[DepsT, OutputT]):
-    """A conversation. Made by `Engine.session`.
+    """A conversation. Made by `Engine.session` and `Engine.resume`.
 
+    config: what its runs are made from. session_id: unique id of the conversation.
+    record: a file that its events are appended to, or a `Journal`; None for none.
+    drain: whether to read, and pay for, the rest of responses that were cut.
+    parent: for a sub-agent's session, the call that started it.
     busy: what a second run does while one is in progress: `refuse` raises WrongUse, `queue` waits for its turn.
     history: the messages before its first prompt, checked (`message_history.py`).
     """
@@ -152,7 +154,7 @@ class Session(Generic[DepsT, OutputT]):
         return self._new_run(PromptGiven(user_message(prompt)), run_id, deps)
 
     async def run(self, prompt: Prompt, *, deps: DepsT | None = None) -> Outcome[OutputT]:
-        """Answer `prompt` and wait for the outcome."""
+        """Answer `prompt` and wait for the outcome. deps: as in `start`."""
         async with self.start(prompt, deps=deps) as run:
             return await run.wait()
 
@@ -161,13 +163,19 @@ class Session(Generic[DepsT, OutputT]):
     ) -> Run[OutputT]:
         """Return a run that continues the paused one with the user's answer to this question.
 
-        text: or texts and images, as in a prompt. If several questions are open, the run pauses again until the last
-        one is answered. Raises WrongUse if the question is not open.
+        call_id: of the question, in `questions`. text: or texts and images, as in a prompt.
+        deps, run_id: as in `start`.
+
+        If several questions are open, the run pauses again until the last one is answered. Raises WrongUse if the
+        question is not open.
         """
         return self.start_answers({call_id: text}, deps=deps, run_id=run_id)
 
     async def answer(self, call_id: str, text: Prompt, *, deps: DepsT | None = None) -> Outcome[OutputT]:
-        """Answer an open question and wait for the outcome. text: or texts and images, as in a prompt."""
+        """Answer an open question and wait for the outcome.
+
+        call_id: of the question, in `questions`. text: or texts and images, as in a prompt. deps: as in `start`.
+        """
         return await self.answer_all({call_id: text}, deps=deps)
 
     async def approve(
@@ -175,17 +183,23 @@ class Session(Generic[DepsT, OutputT]):
     ) -> Outcome[OutputT]:
         """Approve a call that waits for approval, and wait for the outcome.
 
-        arguments: replace all arguments that the model gave the call. Raises WrongUse if no such call is waiting, or
-        the arguments do not fit its tool.
+        call_id: of the question, in `questions`. arguments: replace all arguments that the model gave the call.
+        deps: as in `start`. Raises WrongUse if no such call is waiting, or the arguments do not fit its tool.
         """
         return await self.answer_all({call_id: Approve(arguments)}, deps=deps)
 
     async def deny(self, call_id: str, reason: str = "", *, deps: DepsT | None = None) -> Outcome[OutputT]:
-        """Deny a call that waits for approval, and wait for the outcome. reason: given to the model as the result."""
+        """Deny a call that waits for approval, and wait for the outcome.
+
+        call_id: of the question, in `questions`. reason: given to the model as the result. deps: as in `start`.
+        """
         return await self.answer_all({call_id: Deny(reason)}, deps=deps)
 
     async def extend(self, steps: int, call_id: str | None = None, *, deps: DepsT | None = None) -> Outcome[OutputT]:
-        """Grant this many steps to a run that asks for more, and wait for the outcome. Like `start_extend`."""
+        """Grant this many steps to a run that asks for more, and wait for the outcome.
+
+        steps: 1 or more. call_id, deps: as in `start_extend`.
+        """
         async with self.start_extend(steps, call_id, deps=deps) as run:
             return await run.wait()
 
@@ -194,8 +208,8 @@ class Session(Generic[DepsT, OutputT]):
     ) -> Run[OutputT]:
         """Return a run that continues the paused one, which asks for more steps, with this many more.
 
-        call_id: the question that is meant, if several sub-agents ask. Raises WrongUse if nothing asks for steps, or
-        for less than one step. The answer "no" ends the run at its limit.
+        call_id: the question that is meant, if several sub-agents ask. deps, run_id: as in `start`.
+        Raises WrongUse if nothing asks for steps, or for less than one step. The answer "no" ends the run at its limit.
         """
         check_granted(steps)
         asked = [question.call_id for question in self.questions if question.extends]
@@ -207,7 +221,10 @@ class Session(Generic[DepsT, OutputT]):
         return self.start_answer(call_id or asked[0], str(steps), deps=deps, run_id=run_id)
 
     async def answer_all(self, answers: Mapping[str, Answer], *, deps: DepsT | None = None) -> Outcome[OutputT]:
-        """Answer several open questions at once, by their call ids, and wait for the outcome."""
+        """Answer several open questions at once and wait for the outcome.
+
+        answers: by call id. deps: as in `start`.
+        """
         async with self.start_answers(answers, deps=deps) as run:
             return await run.wait()
 
@@ -218,7 +235,9 @@ class Session(Generic[DepsT, OutputT]):
         deps: DepsT | None = None,
         run_id: str | None = None,
     ) -> Run[OutputT]:
-        """Return a run that continues the paused one with answers to open questions, by their call ids.
+        """Return a run that continues the paused one with answers to open questions.
+
+        answers: by call id: a text, texts and images, `Approve(...)` or `Deny(...)`. deps, run_id: as in `start`.
 
         If other questions stay open, the run pauses again. Calls that were approved, and those that waited behind them,
         run once no question is open. Raises WrongUse if a question is not open, or an answer does not fit it.
@@ -234,7 +253,10 @@ class Session(Generic[DepsT, OutputT]):
     def start_given(
         self, answers: Sequence[AnswerGiven], *, deps: DepsT | None = None, run_id: str | None = None
     ) -> Run[OutputT]:
-        """Return a run that begins with these answers without checking them. For replays and sub-agents."""
+        """Return a run that begins with these answers without checking them. For replays and sub-agents.
+
+        deps, run_id: as in `start`.
+        """
         self._check_what_is_brought()
         return self._new_run(AnswersGiven(answers), run_id, deps)
 
@@ -265,8 +287,8 @@ class Session(Generic[DepsT, OutputT]):
     def start_resumed(self, *, deps: DepsT | None = None) -> Run[OutputT]:
         """Return the interrupted run, continued under its own id: no finished response or call is repeated.
 
-        It offers its model the tools that it began with. Raises WrongUse if no run was killed, or if one of these tools
-        or a hook of the run is now missing.
+        deps: as in `start`. The run offers its model the tools that it began with. Raises WrongUse if no run was
+        killed, or if one of these tools or a hook of the run is now missing.
         """
         point = self._state.interrupted
         if point is None:
@@ -310,7 +332,10 @@ class Session(Generic[DepsT, OutputT]):
         return forked
 
     def start_fork(self, *, deps: DepsT | None = None) -> Run[OutputT]:
-        """Return the run of a session that `fork` made. It makes the forked decision again and continues from there."""
+        """Return the run of a session that `fork` made. It makes the forked decision again and continues from there.
+
+        deps: as in `start`.
+        """
         point, lines = self._state.interrupted, self._state.fork_lines
         if point is None or not lines:
             raise WrongUse(f"session {self.id} is not a fork that can begin: make one with `session.fork(at=...)`")
@@ -386,6 +411,8 @@ class Session(Generic[DepsT, OutputT]):
 
     def _prepare_record(self, journal: Journal, opening: Opening) -> None:
         """Check that nobody else has continued the record. A fork begins its own record with what it copies."""
+        from .session_record import check_all_read, check_end, check_not_answered
+
         match opening:
             case RunContinued(point):
                 check_end(journal, point)
@@ -395,7 +422,7 @@ class Session(Generic[DepsT, OutputT]):
             case AnswersGiven() if self._state.end is not None:
                 check_not_answered(journal, self._state.end)
             case _:
-                pass
+                check_all_read(journal, self._state.end)
 
     def _open(self, context: Context, opening: Opening, run_id: str) -> Decision | None:
         """Append the first events of the run; return the decision that it acts on first, if one is made already."""

@@ -49,6 +49,7 @@ class TaskResult(Generic[OutputT]):
     number: int
     """Its index among the tasks, from 0."""
     id: str
+    """The task's id; its number, from 1, if it was given none."""
     provider: str
     """The model's name; `name (2)` for a second provider of the same name."""
     outcome: Outcome[OutputT]
@@ -173,6 +174,11 @@ class Records:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(folder)
+        if self._folder.suffix == ".jsonl" and not self._folder.is_dir():
+            raise WrongUse(
+                f"record is {str(folder)!r}, a file: each run writes a file of its own, so name a folder for them, as "
+                f"in record={str(self._folder.with_suffix(''))!r}"
+            )
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

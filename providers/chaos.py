@@ -21,7 +21,13 @@ from .provider import Provider, Request
 
 
 class Chaos(Wrapper):
-    """Wrapper that injects faults. Each keyword is a probability from 0 to 1; the same `seed` gives the same faults."""
+    """Wrapper that injects faults. Each keyword is a probability from 0 to 1; the same `seed` gives the same faults.
+
+    provider: the wrapped provider.
+    refuse: no response, but `RateLimited`. fail: after 0 to 12 chunks, `Unavailable`. cut: the same with `Interrupted`.
+    lie: another finish reason than the true one. shred: texts and arguments in pieces of one character.
+    bad_ids: the same id for all calls of a response. empty: neither text nor calls.
+    """
 
     def __init__(
         self,

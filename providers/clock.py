@@ -43,6 +43,9 @@ class SystemClock:
         """Sleep for this many seconds."""
         await anyio.sleep(seconds)
 
+    def __repr__(self) -> str:
+        return "SystemClock()"
+
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
         """Return a cancel scope that times out after this many seconds; never if None."""
         return anyio.move_on_after(seconds)

@@ -34,7 +34,12 @@ a part of the key."""
 
 
 class ProviderError(Exception):
-    """Error of a provider that could not give a response. The message is for people and never contains a key."""
+    """Error of a provider that could not give a response.
+
+    message: for people; it never contains a key.
+    status: HTTP status; None if there was none.
+    retry_after: seconds to wait before a retry; None if the provider did not say.
+    """
 
     kind: ClassVar[str] = "other"
 
@@ -42,9 +47,7 @@ class ProviderError(Exception):
         super().__init__(message)
         self.message = message
         self.status = status
-        """HTTP status; None if there was none."""
         self.retry_after = retry_after
-        """Seconds to wait before a retry, if the provider said so."""
 
 
 class Unauthorized(ProviderError):
@@ -108,7 +111,10 @@ class Cancelled(ProviderError):
 
 
 class Degenerate(ProviderError):
-    """The response repeated itself. Never raised by a provider; records use it for an attempt that the engine cut."""
+    """The response repeated itself. Never raised by a provider; records use it for an attempt that the engine cut.
+
+    text: the response's text before the repetition.
+    """
 
     kind = "degenerate"
 
@@ -117,7 +123,6 @@ class Degenerate(ProviderError):
     ) -> None:
         super().__init__(message, status=status, retry_after=retry_after)
         self.text = text
-        """The response's text before the repetition."""
 
 
 class Exhausted(ProviderError):

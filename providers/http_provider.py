@@ -7,12 +7,14 @@ request, and the parser of a response (`EventStream`).
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 from urllib.parse import urljoin, urlsplit
 
@@ -65,6 +67,15 @@ class HTTPOptions(TypedDict, total=False):
     redirects_to_other_hosts: bool
     settings: Mapping[str, Any] | None
     finish_words: Mapping[str, FinishReason] | None
+
+
+@dataclass(slots=True)
+class _OpenSession:
+    """Open connections of one event loop, shared by all that hold them there."""
+
+    session: aiohttp.ClientSession
+    connections: Connections
+    holders: int = 0
 
 
 class HTTPProvider(ABC):
@@ -141,9 +152,8 @@ class HTTPProvider(ABC):
         self._leaves_host = redirects_to_other_hosts
         self._settings = check_settings(settings)
         self._finish_words = check_finish_words(finish_words)
-        self._session: aiohttp.ClientSession | None = None
-        self._connections: Connections | None = None
-        self._holders = 0
+        self._open: dict[asyncio.AbstractEventLoop, _OpenSession] = {}
+        """The open session of each event loop that holds one. Connections of one loop cannot be used in another."""
 
     def __repr__(self) -> str:
         place = "" if self._is_vendor else f", {self.endpoint!r}"
@@ -183,16 +193,19 @@ class HTTPProvider(ABC):
         if self._is_vendor and not self.has_credentials:
             keys = self.key_from or self.key_variable
             raise WrongUse(f"model {self.model!r} needs a key: set {keys}, or give api_key")
-        self._holders += 1
-        if self._session is None:
-            self._session = self._open_session()
+        loop = asyncio.get_running_loop()
+        if loop not in self._open:
+            self._open[loop] = self._open_session()
+        self._open[loop].holders += 1
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self._holders -= 1
-        if self._holders == 0 and self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
+        loop = asyncio.get_running_loop()
+        opened = self._open[loop]
+        opened.holders -= 1
+        if opened.holders == 0:
+            del self._open[loop]
+            await opened.session.close()
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
@@ -220,19 +233,20 @@ class HTTPProvider(ABC):
 
     # ---- the request
 
-    def _open_session(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> _OpenSession:
         import aiohttp
 
         from .http_connections import Connections
 
         headers = {"content-type": "application/json", "accept": "text/event-stream", **self.request_headers()}
-        self._connections = Connections(most_received(self._largest))
-        return aiohttp.ClientSession(
-            connector=self._connections,
+        connections = Connections(most_received(self._largest))
+        session = aiohttp.ClientSession(
+            connector=connections,
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts[0]),
             trust_env=is_proxied(self.url),
         )
+        return _OpenSession(session, connections)
 
     async def _post(self, body: bytes, watchdog: Watchdog) -> aiohttp.ClientResponse:
         import aiohttp
@@ -287,18 +301,17 @@ class HTTPProvider(ABC):
         """
         import aiohttp
 
-        assert self._session is not None
-        assert self._connections is not None
+        opened = self._open[asyncio.get_running_loop()]
         headers: dict[str, str] = {}
         if self.has_credentials and (url == self.url or url_origin(url) == url_origin(self.url)):
             headers = self.key_headers(self._key) if self._key else {"authorization": f"Basic {self._login}"}
         while True:
             data = body if len(body) < LARGE_BODY else io.BytesIO(body)
-            new = self._connections.note_new()
+            new = opened.connections.note_new()
             try:
-                return await self._session.post(url, data=data, headers=headers, allow_redirects=False)
+                return await opened.session.post(url, data=data, headers=headers, allow_redirects=False)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                if not self._connections.reused(new):
+                if not opened.connections.reused(new):
                     raise
 
     # ---- the response

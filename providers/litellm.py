@@ -66,6 +66,7 @@ class LiteLLM:
 
     - `api_base`: URL of an endpoint, taken as OpenAI-compatible unless the model's name says otherwise. No key is
       required then. A redirect to another host is not followed.
+    - `api_key`: the key; by default the environment variable in which litellm looks for it.
     - `first_timeout`: seconds to the first content of a response (default 600). `timeout`: seconds from one piece of
       content to the next (default 120); given alone, it also applies to the first.
     - `largest_response`: bytes of a response after decompression, or characters where litellm does not ask over HTTP;

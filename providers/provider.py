@@ -29,13 +29,17 @@ class Request:
     """Everything a model needs for one response."""
 
     messages: Sequence[Message]
+    """The conversation so far, the system prompt first."""
     ephemeral: Sequence[Message] = ()
     """Sent after `messages`, only in this request. Separate so that cached encodings of `messages` stay valid."""
     tools: tuple[ToolSpec, ...] = ()
+    """The tools that the model may call."""
     tool_choice: ToolChoice = "auto"
+    """`auto`, `required` (the model must call a tool) or `none`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Request settings such as `temperature`, `max_tokens` and `seed`."""
     attempt: str = "1.1"
+    """The attempt that asks: number of the step, a dot, number of the attempt from 1."""
     edition: int = 0
     """Incremented when earlier messages change, which makes cached encodings of them invalid."""
     memo: MutableMapping[Any, Any] = field(default_factory=dict)
@@ -57,7 +61,7 @@ class Provider(Protocol):
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[AnyChunk]]:
-        """Open one response; leaving the context closes it. Raises ProviderError.
+        """Open one response to this request; leaving the context closes it. Raises ProviderError.
 
         Must not leave a cancel scope or task group open in the caller's task: a wrapper may open the stream inside its
         own scope, which ends before the stream does.

@@ -37,8 +37,10 @@ TIDY_SECONDS = 5.0
 class Race(Wrapper):
     """Wrapper that sends the request to all providers at once and uses one response.
 
+    providers: two or more.
     until: `first_token` picks the provider whose first text, reasoning or call arrives first, and streams it from
     there; `finished` picks the one whose whole response arrives first, and emits nothing until then.
+    clock: measures time; by default the system's.
 
     The others are cancelled. Their cost is estimated and counted, as attempts in addition to the winner's. If one
     fails, the others go on; if all fail, the last error is raised. To race whole runs against each other, see
@@ -73,6 +75,9 @@ class Race(Wrapper):
 
 class Hedge(Race):
     """Wrapper that starts the next provider when the ones before it have not responded after `after` seconds.
+
+    providers: in the order in which they are started. after: seconds, above 0.
+    clock: measures time; by default the system's.
 
     The first one to stream wins, as in `Race`. If all started providers fail, the next one starts at once. With `after`
     near a high percentile of the time to the first token, few requests are duplicated and the slowest responses are

@@ -33,6 +33,7 @@ class RateLimit(Wrapper):
     asks to wait; each successful response lets the number grow again.
     longest_wait: seconds to wait for a place; then the request fails with `RateLimited`, so that a `Fallback` around
     it can use another provider. None: no limit.
+    clock: measures time; by default the system's.
 
     Share one RateLimit between all engines that use the same key. Raises WrongUse for a value that is not above 0.
     """

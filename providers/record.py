@@ -27,9 +27,13 @@ class RecordedError(Struct, frozen=True, kw_only=True):
     """A ProviderError as data."""
 
     kind: str
+    """A key of `KINDS`."""
     message: str
+    """What went wrong, for people, without a key."""
     status: int | None = None
+    """HTTP status; None if there was none."""
     retry_after: float | None = None
+    """Seconds to wait before a retry; None if the provider did not say."""
     text: str = ""
     """For a response that was cut because it repeated itself, its text before the repetition."""
 
@@ -38,12 +42,17 @@ class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One response of a provider, as it arrived."""
 
     attempt: str
+    """The attempt that asked for it: number of the step, a dot, number of the attempt from 1."""
     model: str
+    """Name of the model."""
     chunks: tuple[AnyChunk, ...] = ()
+    """What arrived, in order, up to the cut if it was cut."""
     times: tuple[int, ...] = ()
     """Milliseconds from the request to each chunk."""
     ended: Literal["finished", "cut", "failed", "cancelled"] = "finished"
+    """How it ended. `cut`: its reader left the stream. `cancelled`: its reader was cancelled."""
     failure: RecordedError | None = None
+    """The error of a response that failed."""
     after_cut: tuple[AnyChunk, ...] = ()
     """Chunks that arrived after the reader had left the stream; empty without `drain`."""
 
@@ -51,7 +60,9 @@ class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Record(Wrapper):
     """Wrapper that records each exchange, to a JSON Lines file or with a function.
 
-    `drain` reads the rest of a response that was cut, for at most `deadline` seconds.
+    provider: the wrapped provider.
+    keep: the path of a file that exchanges are appended to, or a function that is called with each.
+    drain: whether to read the rest of a response that was cut, for at most `deadline` seconds.
     """
 
     def __init__(

@@ -20,6 +20,8 @@ from .record import Exchange, RecordedError
 class Replay:
     """Provider that plays exchanges from an iterable, or from a file of `Record`. Raises Exhausted after the last one.
 
+    model: the name under which it answers; by default that of the first exchange.
+
     `pace` keeps the recorded time between chunks by awaiting `sleep(seconds)`. A response that was cancelled is
     played to its last recorded chunk; then `cancelled` is awaited, which by default never returns.
     """

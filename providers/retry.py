@@ -42,6 +42,7 @@ class Retry(Wrapper):
     failure on, once `times` is used up; 0 for none. A provider whose attempt had output does not count as away.
     after_output: whether to retry even if part of the response had been emitted, which is then retracted. Use False for
     readers that cannot discard what they have read.
+    clock: measures time; by default the system's. seed: makes the random waits repeatable; None: they are not.
 
     Raises WrongUse for an unknown kind of error, a negative number of retries or `provider_wait`, or waits that are not
     0 <= first_wait <= longest_wait.

@@ -14,7 +14,7 @@ function from the request to a response instead.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from ..decision import AnyChunk, FinishReport, TextDelta, ToolCallDelta, Usage, UsageReport
+from ..decision import AnyChunk, FinishReport, TextDelta, ToolCallDelta, Usage, UsageReport, WrongUse
 from .errors import Exhausted
 from .provider import Request
 
@@ -33,14 +33,31 @@ _ids = count(1)
 
 
 def say(text: str, pieces: int = 1) -> list[AnyChunk]:
-    """Return the chunks of a text as a model streams it, in this many pieces."""
+    """Return the chunks of a text as a model streams it.
+
+    text: what the model says. pieces: number of pieces, 1 or more.
+    """
     size = max(1, -(-len(text) // pieces))
     return [TextDelta(text[i : i + size]) for i in range(0, len(text), size)]
 
 
-def call(name: str, /, *, id: str | None = None, pieces: int = 1, **arguments: Any) -> list[AnyChunk]:
-    """Return the chunks of a tool call as a model streams it: the name, then the arguments in this many pieces."""
-    text = msgspec.json.encode(arguments).decode()
+def call(
+    name: str, arguments: Mapping[str, Any] | None = None, /, *, id: str | None = None, pieces: int = 1, **more: Any
+) -> list[AnyChunk]:
+    """Return the chunks of a tool call as a model streams it: the name, then the arguments in this many pieces.
+
+    name: of the tool.
+    arguments: by name. Use it for an argument that is called `id` or `pieces`: `call("delete", {"id": "42"})`.
+    id: of the call, unique in its session; by default a number in this process, as in `call_1`.
+    pieces: number of pieces, 1 or more.
+    more: the other arguments, as keywords: `call("read_file", path="a.txt")`.
+    """
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise WrongUse(f"call({name!r}, {arguments!r}): arguments are a mapping by name, as in call({name!r}, {{...}})")
+    twice = more.keys() & (arguments or {}).keys()
+    if twice:
+        raise WrongUse(f"call({name!r}): {', '.join(sorted(twice))} is given twice, in the mapping and as a keyword")
+    text = msgspec.json.encode({**(arguments or {}), **more}).decode()
     size = max(1, -(-len(text) // pieces))
     number = next(_ids)
     head = ToolCallDelta(number, f"call_{number}" if id is None else id, name)
@@ -49,6 +66,9 @@ def call(name: str, /, *, id: str | None = None, pieces: int = 1, **arguments: A
 
 class Scripted:
     """Provider that plays a script. Raises Exhausted when there are no more responses.
+
+    responses: one for each request, or one function from the request to a response.
+    model: its name. usage: what each response reports; by default 10 tokens in and 5 out.
 
     `requests` holds the requests so far, `sent` the number of chunks read from each response.
     """

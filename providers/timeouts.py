@@ -25,7 +25,7 @@ class Timeouts(Wrapper):
 
     connect: until the provider responds. first: from then to the first content. between: from one piece of content
     to the next; a usage report is not content, and a new attempt starts with `first` again. total: the whole response;
-    the only limit on a model that never stops.
+    the only limit on a model that never stops. clock: measures time; by default the system's.
 
     Raises WrongUse for a value that is not above 0.
     """

@@ -82,12 +82,12 @@ PUBLIC = {
         CASES Behaviour Cannot Ending Endpoint Passed ProviderCase check
     """,
     "endstop": """
-        Accept Answer Approve Budget Bus Clock Completion Continue Deny Engine Evaluation EvaluationInput Extend Fleet
-        Happened Hooks Image Impossible InvalidArguments
+        Accept Answer Anthropic Approve Budget Bus Clock Completion Continue Deny Engine Evaluation EvaluationInput
+        Extend Fleet Gemini Happened Hooks Image Impossible InvalidArguments
         Lagged Limits LiteLLM Met ModelCompactor ModelJudge ModelOptions NotHappened NotMet Observers OpenAICompatible
-        Outcome Phase Policy Prepare Progress ProgressUpdate ProviderSummary RaceResult RecordOptions Redaction Reject
-        ResumeRefused Run RunContext Runtime Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult
-        Tool Toolbox Unclear Until Verdict WrongUse __version__ mcp_tools read_record this_call tool
+        OpenAIResponses Outcome Phase Policy Prepare Progress ProgressUpdate ProviderSummary RaceResult RecordOptions
+        Redaction Reject ResumeRefused Run RunContext Runtime Session SessionRecord Stdio Subscriber Summary SystemClock
+        Task TaskResult Tool Toolbox Unclear Until Verdict WrongUse __version__ mcp_tools read_record this_call tool
         tools_from_yaml
     """,
     "endstop.follow": """
@@ -180,7 +180,7 @@ def test_a_deprecated_keyword_works_and_says_which_one_replaces_it(provider: Cal
 
 REPEATED = {
     "endstop.decision": "Extend Image Limits Outcome Policy WrongUse",
-    "endstop.providers": "Clock LiteLLM OpenAICompatible SystemClock",
+    "endstop.providers": "Anthropic Clock Gemini LiteLLM OpenAICompatible OpenAIResponses SystemClock",
 }
 """Names that `endstop` repeats, so that a program that runs agents needs one import (decision 44)."""
 KITS = {"endstop.testing.conformance.providers", "endstop.testing.conformance.durable"}
@@ -280,7 +280,8 @@ def test_importing_the_engine_imports_no_heavy_package() -> None:
 def test_the_public_types_are_what_a_strict_user_expects() -> None:
     if _is_editable():
         pytest.skip("a type checker does not see an editable install: `make test` has an ordinary one")
-    command = [sys.executable, "-m", "mypy", "--strict", "tests/typing/api.py", "tests/typing/deps_and_output.py"]
+    programs = [f"tests/typing/{name}.py" for name in ("api", "deps_and_output", "wrong_uses")]
+    command = [sys.executable, "-m", "mypy", "--strict", *programs]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -6,7 +6,7 @@
 Lines that are not blank and no comment, with imports: the OpenAI Agents SDK's example "pause, approve, resume"
 (docs/human_in_the_loop.md at commit 392bfaa) has 39, Pydantic AI's "tool_requires_approval.py", which keeps nothing
 outside the process (docs/deferred-tools.md at commit 05a3ba4), 38 without what it prints. The same here, a tool, a
-function that decides by the arguments, the record between two processes, a yes and a no, has 25: `needs_yes` to
+function that decides by the arguments, the record between two processes, a yes and a no, has 23: `needs_yes` to
 `decide`, with four lines of imports.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from endstop import Engine, Outcome, read_record, tool
+from endstop import Engine, Outcome, tool
 from endstop.providers import LiteLLM, Provider, Scripted, call
 
 ANSWERS = {"Oakland": "y", "Paris": "not Paris"}
@@ -41,9 +41,7 @@ async def ask(model: Provider, record: Path) -> None:
 
 
 async def decide(model: Provider, record: Path) -> Outcome:
-    recorded = read_record(record)
-    session = Engine(model, tools=[get_temperature]).session(recorded.header.session_id, record=record)
-    session.load(recorded.runs)
+    session = Engine(model, tools=[get_temperature]).resume(record)
     while session.questions:
         question = session.questions[0]
         answer = read_answer(f"Approve {question.tool} with {question.arguments}? ")

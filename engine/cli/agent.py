@@ -28,6 +28,7 @@ from ..providers.endpoint_url import mask_url
 from ..records.reader import RecordedRun, SessionRecord, read_record
 from ..run import Run
 from ..session import Session
+from ..session_record import read_session_record
 from ..tools import workspace_tools
 from ..tools.control import CONTROL_TOOLS
 from ..tools.output import NAME as OUTPUT_TOOL
@@ -325,7 +326,7 @@ def read_forked(path: str, at: int, run: str | None) -> ForkedSession:
 
 def read_resumed(path: str) -> ResumedSession:
     """Return the session to resume, from the record at this path. Raises WrongUse."""
-    record = read_record(path)
+    record = read_session_record(path)
     facts = Facts()
     for event in record.runs[-1].events:
         facts = fold(facts, event)

@@ -100,8 +100,11 @@ class SessionRecord(Struct, kw_only=True):
     """A record in memory."""
 
     path: str
+    """Path of the file."""
     header: Header
+    """The first line: the session's id, and when and with which version it began."""
     runs: list[RecordedRun]
+    """The runs in order, one at least."""
     damaged: list[int]
     """Numbers of the lines that could not be decoded, from 1."""
     missing: list[str] = []
@@ -110,6 +113,8 @@ class SessionRecord(Struct, kw_only=True):
 
 def read_record(path: str | os.PathLike[str]) -> SessionRecord:
     """Read a record, compressed or not, with its attachments.
+
+    path: the file. Those of attachments are found next to it.
 
     Raises WrongUse if the file cannot be read, is not a record, has a newer major version, holds no run, or has lost
     events in the middle of a run. A damaged last line costs only that line.

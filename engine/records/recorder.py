@@ -43,8 +43,10 @@ class RecordWriter:
     redact: applied to each text of a user, a model or a tool before it is written.
     attach_above: an image, or a text of a result, with more bytes is stored in a separate file; None: never.
     named: the final path of the record, if it is written under a temporary name: attachments are stored next to it.
+    one_session: whether to refuse the record of another session.
 
-    Raises WrongUse if the file exists and is not a record, is compressed, is being written, or cannot be written.
+    Raises WrongUse if the file exists and is not a record, holds another session, is compressed, is being written, or
+    cannot be written.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class RecordWriter:
         redact: Redact | None = None,
         attach_above: int | None = ATTACH_ABOVE,
         named: str | os.PathLike[str] | None = None,
+        one_session: bool = False,
     ) -> None:
         self.path = Path(path)
         self._redact = redact
@@ -79,15 +82,22 @@ class RecordWriter:
             if is_compressed(self.path):
                 tool = "zstd" if begins_with(self.path, MAGIC) else "gzip"
                 raise WrongUse(f"{self.path} is compressed and cannot be appended to: run `{tool} -d` on it first")
+            if one_session and header.session_id != session_id:
+                raise WrongUse(
+                    f"{self.path} is the record of session {header.session_id}, and a record holds one session: go on "
+                    f"in it with `engine.resume({str(path)!r})` (or `endstop run --resume`), or name another file"
+                )
         try:
             self._file = self._open()
         except OSError as error:
             raise WrongUse(f"cannot write the record {self.path}: {error.strerror}") from None
-        if not _lock(self._file):
+        locked = _lock(self._file)
+        begun_meanwhile = not has_content and os.fstat(self._file.fileno()).st_size > 0
+        if not locked or begun_meanwhile:
             self._file.close()
             raise WrongUse(
-                f"{self.path} is being written by another run: wait for its end, or record to another file. A record "
-                "that two runs write at once could not be read"
+                f"{self.path} is being written by another run: record to another file, or wait for its end and go on "
+                f"in it with `engine.resume({str(path)!r})`. A record that two runs write at once could not be read"
             )
         self._broken = False
         self._resting = False

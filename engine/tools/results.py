@@ -91,9 +91,11 @@ class Completion(_Checked):
     answer: str
     content: str | None = None
     success: bool = True
+    """Whether the work succeeded. False rejects the completion for the reason in `error`."""
     error: str | None = None
     """Reason why the work is not a success; the completion is then rejected for it."""
     pending_issues: tuple[str, ...] = field(default=())
+    """What is left open although the work is done, for the outcome; one text each."""
     confirm: str | bool | None = None
     """A question that the user must answer with yes before the work counts as done; the run pauses for it. True: the
     policy's own (`prompts.confirm`)."""
@@ -109,7 +111,9 @@ class Phase(_Checked):
 
     percentage: int
     summary: str = ""
+    """What this part of the work did, for the outcome's phases."""
     next_phase: str | None = None
+    """What comes next: the model reads it as the result of its call. None: that it should go on."""
     content: str | None = None
     """What else the transcript shows as the result of a tool that `completes`."""
 
@@ -140,6 +144,7 @@ class Unclear(_Checked):
     """A check's answer: whether the call took effect cannot be found out."""
 
     why: str = ""
+    """The reason, for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +176,7 @@ class ProgressUpdate(_Checked):
     """Item that a tool yields to report progress; never its result. `progress` and `total` have any unit, as in MCP."""
 
     text: str = ""
+    """What the user reads."""
     progress: float | None = None
     total: float | None = None
 

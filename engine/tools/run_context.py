@@ -56,7 +56,9 @@ class RunContext(Struct, Generic[DepsT], frozen=True):
     """
 
     session_id: str = ""
+    """Id of the session, the conversation."""
     run_id: str = ""
+    """Id of the run, unique everywhere."""
     step: int = 0
     """Number of the step in its run, from 1; 0 before the first."""
     call_id: str = ""
@@ -179,7 +181,9 @@ class Progress(Generic[DepsT]):
     """State of the run so far, as a gate, a judge, a check, a prompt handler or a compactor sees it."""
 
     facts: Facts
+    """What has happened so far, as numbers: everything that a policy decides on."""
     messages: Sequence[Message]
+    """The conversation so far, the system prompt first."""
     record: str | None = None
     """Path of the record so far, if one is kept."""
     prices: Prices = field(default_factory=Prices)

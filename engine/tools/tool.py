@@ -68,6 +68,7 @@ class Tool:
 
     kind: `ordinary`, `completion`, `question` or `think`. If it is left out: `completion` if the description has the
     mark `[COMPLETION SIGNAL]`, otherwise `ordinary`.
+    reads: calls only read: they may start while the response still streams, and be run again after a crash.
     polls: the tool is meant to be called repeatedly with the same result, which is not counted as repetition.
     completes: an ordinary tool may also return a Completion, a Phase or a Continue.
     parallel: calls may change something and still run at the same time as each other and as those of other parallel
@@ -377,7 +378,10 @@ def _description_of(described: docstring_parser.Docstring) -> str:
 
 
 class Toolbox(Mapping[str, Tool]):
-    """Tools of an engine by name. Raises WrongUse if two have the same name."""
+    """Tools of an engine by name.
+
+    tools: in the order in which the model sees them. Raises WrongUse if two have the same name.
+    """
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}

@@ -38,7 +38,11 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def tools_from_yaml(path: str | os.PathLike[str]) -> list[Tool]:
-    """Return the tools defined in a file. Raises WrongUse that names the file, the tool and the key."""
+    """Return the tools defined in a file.
+
+    path: a YAML file with a list `tools`, each with its name and function. Raises WrongUse that names the file, the
+        tool and the key.
+    """
     path = Path(path)
     loaded: dict[Path, Any] = {}
     made: dict[str, Tool] = {}

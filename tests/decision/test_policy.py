@@ -7,10 +7,25 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop.decision import POLICIES, Limits, Policy, Prompts, Rule, SessionLimits, Stop, WrongUse, decide, policy_from
+from endstop.decision import (
+    POLICIES,
+    Limits,
+    Patience,
+    Policy,
+    Prompts,
+    Repetition,
+    Rule,
+    SessionLimits,
+    Stop,
+    WrongUse,
+    decide,
+    policy_from,
+)
 from endstop.decision.facts import Facts
 from endstop.decision.policy_files import Fitted, fitted_policy_text
 from endstop.decision.settings import Settings, settings_from_record
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 
@@ -201,3 +216,35 @@ def test_without_the_table_the_settings_may_be_changed() -> None:
     data = fitted_file(Policy())
     del data["fitted"]
     assert policy_from({**data, "limits": {"steps": 31}}).limits.steps == 31
+
+
+def test_a_changed_copy_of_settings_is_checked_as_the_constructor_checks() -> None:
+    strict = POLICIES["strict"]
+    changed = strict.replace(limits=strict.limits.replace(steps=12))
+    assert (changed.limits.steps, changed.limits.extend, changed.text) == (12, None, strict.text)
+    assert strict == POLICIES["strict"]
+    assert Patience().replace(refusals=0) == Patience(refusals=0)
+    assert Repetition().replace(nudge_at=[2]) == Repetition(nudge_at=(2,))
+    assert Limits().replace(steps=40) == Limits(steps=40)
+    for wrong, name in (
+        (lambda: strict.replace(limits=3), "limits is 3"),
+        (lambda: Patience().replace(refusals=-1), "patience.refusals is -1"),
+        (lambda: Repetition().replace(stop_at=17), "repetition.stop_at is 17"),
+        (lambda: Limits().replace(steps=0), "limits.steps is 0"),
+    ):
+        with pytest.raises(WrongUse, match=name):
+            wrong()
+    with pytest.raises(TypeError, match="max_steps"):
+        strict.limits.replace(max_steps=3)
+
+
+@given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 10**9)), st.booleans())
+def test_a_changed_copy_is_what_the_constructor_makes(steps: int, tokens: int | None, closing: bool) -> None:
+    limits = Limits(output_tokens=tokens)
+    assert Policy(limits=limits).replace(closing=closing) == Policy(limits=limits, closing=closing)
+    assert Limits(output_tokens=tokens).replace(steps=steps) == Limits(output_tokens=tokens, steps=steps)
+
+
+def test_settings_show_only_what_was_changed() -> None:
+    assert repr(Policy()) == "Policy()"
+    assert repr(Policy(patience=Patience(refusals=0))) == "Policy(patience=Patience(refusals=0))"

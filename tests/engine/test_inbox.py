@@ -88,8 +88,7 @@ async def test_a_killed_run_that_goes_on_still_knows_what_was_said(tmp_path: Pat
     cut = next(number for number, line in enumerate(lines) if b'"message_id"' in line)
     record.write_bytes(b"".join(lines[: cut + 1]))
     again = Scripted("Done again.")
-    session = Engine(again, tools=[held.tool]).session("s", record=record)
-    session.load(read_record(record).runs)
+    session = Engine(again, tools=[held.tool]).resume(record)
     async with session.start_resumed() as run:
         await run.wait()
     assert users(again, 0) == ["Set the port", "to 8080"]

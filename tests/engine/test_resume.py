@@ -297,8 +297,7 @@ async def test_the_resumed_request_shows_the_reminder_that_the_killed_one_had(tm
     path.write_bytes(b"".join(lines[: reminded + 4]))
     provider = Scripted([call("finish_task", summary="done")])
     engine = script.engine(0, **options).with_provider(provider)
-    session = engine.session(record=path)
-    session.load(read_record(path).runs)
+    session = engine.resume(path)
     async with session.start_resumed() as run:
         await run.wait()
     assert "5 of 6 steps" in provider.requests[0].ephemeral[0].text  # type: ignore[union-attr]
@@ -340,10 +339,7 @@ async def test_a_question_is_answered_in_another_process_from_the_record(tmp_pat
     path = tmp_path / "r.jsonl"
     ask = [call("ask_user", question="Which?", id="q1")]
     await Engine(Scripted(ask), presets=[finish_task, ask_user]).run("go", record=path)
-    session = Engine(Scripted([call("finish_task", summary="this")]), presets=[finish_task, ask_user]).session(
-        record=path
-    )
-    session.load(read_record(path).runs)
+    session = Engine(Scripted([call("finish_task", summary="this")]), presets=[finish_task, ask_user]).resume(path)
     outcome = await session.answer("q1", "this one")
     assert (outcome.answer, outcome.steps) == ("this", 2)
     assert read_record(path).runs[1].started.continues == read_record(path).runs[0].started.run_id
@@ -385,8 +381,7 @@ async def test_the_limits_of_a_session_count_over_several_runs_and_after_it_is_r
     outcomes = [await session.run("go") for _ in range(2)]
     assert [outcome.limits["session_steps"].used for outcome in outcomes] == [1, 2]
     provider = Scripted([call("nobody")], "never asked for")
-    recalled = Engine(provider, policy=policy).session(record=path)
-    recalled.load(read_record(path).runs)
+    recalled = Engine(provider, policy=policy).resume(path)
     third = await recalled.run("go")
     assert (third.stop_reason, third.limits["session_steps"].used) == ("step_limit", 3)
     fourth = await recalled.run("go")

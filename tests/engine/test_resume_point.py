@@ -287,8 +287,7 @@ async def test_a_resumed_run_that_is_cancelled_at_once_runs_nothing(tmp_path: Pa
     shop = Shop(tmp_path / "r.jsonl", THREE, END)
     lines = up_to(await shop.whole(), "RESPONSE_FINISHED")
     shop.path.write_bytes(b"".join(lines))
-    session = shop.engine().session(record=shop.path)
-    session.load(read_record(shop.path).runs)
+    session = shop.engine().resume(shop.path)
     run = session.start_resumed()
     run.cancel("caller")
     async with run:
@@ -429,8 +428,7 @@ async def test_a_tool_that_is_gone_or_changed_is_refused_by_name(tmp_path: Path)
     }
     for words, tools in brought.items():
         engine = Engine(Scripted(), tools=tools, presets=[finish_task, task_done, ask_user, think])
-        session = engine.session(record=shop.path)
-        session.load(read_record(shop.path).runs)
+        session = engine.resume(shop.path)
         with pytest.raises(WrongUse, match=words):
             session.start_resumed()
 
@@ -438,13 +436,11 @@ async def test_a_tool_that_is_gone_or_changed_is_refused_by_name(tmp_path: Path)
 async def test_a_paused_run_refuses_changed_tools_and_offers_added_ones_to_the_run_that_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     await Engine(Scripted([call("ask_user", question="?", id="q")]), presets=[ask_user]).run("go", record=path)
-    session = Engine(Scripted(), presets=[think]).session(record=path)
-    session.load(read_record(path).runs)
+    session = Engine(Scripted(), presets=[think]).resume(path)
     with pytest.raises(WrongUse, match="missing now: ask_user"):
         session.start_answer("q", "yes")
     provider = Scripted("fine")
-    session = Engine(provider, presets=[ask_user, think]).session(record=path)
-    session.load(read_record(path).runs)
+    session = Engine(provider, presets=[ask_user, think]).resume(path)
     await session.answer("q", "yes")
     assert [spec.name for spec in provider.requests[0].tools] == ["ask_user", "think"]
 
@@ -462,8 +458,7 @@ async def test_a_killed_run_goes_on_with_the_tools_that_it_began_with(tmp_path: 
 
     provider = Scripted(END)
     engine = Engine(provider, tools=[added, *shop.tools()], presets=[finish_task, task_done, ask_user, think])
-    session = engine.session(record=shop.path)
-    session.load(read_record(shop.path).runs)
+    session = engine.resume(shop.path)
     async with session.start_resumed() as run:
         await run.wait()
     assert [spec.name for spec in provider.requests[0].tools] == began_with
@@ -517,16 +512,13 @@ async def test_two_resume_one_run_and_the_second_is_refused_while_the_first_goes
 
     def session() -> Session:
         tools = [Tool(write, description="Write."), shop.tools()[1]]
-        made = Engine(Scripted(END), tools=tools, presets=[finish_task, task_done, ask_user, think]).session(
-            record=shop.path
-        )
-        made.load(read_record(shop.path).runs)
+        made = Engine(Scripted(END), tools=tools, presets=[finish_task, task_done, ask_user, think]).resume(shop.path)
         return made
 
     first, second = session(), session()
     async with first.start_resumed() as run:
         await asked.wait()
-        with pytest.raises(WrongUse, match="is being written by another run: wait for its end"):
+        with pytest.raises(WrongUse, match="is being written by another run"):
             async with second.start_resumed():
                 raise AssertionError("it must not begin")
         gone.set()

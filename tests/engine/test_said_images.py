@@ -70,8 +70,7 @@ async def test_a_killed_run_still_has_the_images_that_were_said(tmp_path: Path) 
     cut = next(number for number, line in enumerate(lines) if b'"message_id"' in line)
     path.write_bytes(b"".join(lines[: cut + 1]))
     again = Scripted("Done again.")
-    session = Engine(again, tools=[Held().tool]).session("s", record=path)
-    session.load(read_record(path).runs)
+    session = Engine(again, tools=[Held().tool]).resume(path)
     async with session.start_resumed() as run:
         await run.wait()
     assert again.requests[0].messages[-1] == SAID
@@ -100,8 +99,7 @@ async def test_an_answer_with_images_is_still_known_after_its_run_was_killed(tmp
     for kept in range(cut + 1, len(lines)):
         path.write_bytes(b"".join(lines[:kept]))
         again = Scripted("Done again.")
-        session = Engine(again, presets=[ask_user]).session("s", record=path)
-        session.load(read_record(path).runs)
+        session = Engine(again, presets=[ask_user]).resume(path)
         async with session.start_resumed() as run:
             await run.wait()
         (result,) = (one for one in session.messages() if isinstance(one, ToolResult))

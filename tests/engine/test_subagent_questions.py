@@ -55,8 +55,7 @@ def results(session: Session) -> dict[str, ToolResult]:
 
 
 def loaded(engine: Engine, record: Path) -> Session:
-    session = engine.session(record=record)
-    session.load(read_record(record).runs)
+    session = engine.resume(record)
     return session
 
 

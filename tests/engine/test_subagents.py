@@ -470,8 +470,7 @@ def number_of(path: Path, belongs: Callable[[Any], bool]) -> int:
 
 
 async def resumed(record: Path, helper: Tool) -> tuple[Any, Session]:
-    session = parent(helper).session(record=record)
-    session.load(read_record(record).runs)
+    session = parent(helper).resume(record)
     async with session.start_resumed() as run:
         return await run.wait(), session
 

@@ -164,8 +164,7 @@ async def test_a_run_does_not_go_on_without_a_function_for_its_system_prompt(tmp
     path, listening = tmp_path / "r.jsonl", Listening()
     await listening.engine(lambda run: "Mine.").run("go", record=path)
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:6]))
-    session = listening.engine("Fixed.").session(record=path)
-    session.load(read_record(path).runs)
+    session = listening.engine("Fixed.").resume(path)
     with pytest.raises(WrongUse, match=r"the run began with a system, .*give it to the engine again"):
         session.start_resumed()
 

@@ -8,8 +8,11 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from endstop import Engine
 from endstop.providers import OpenAICompatible, ProviderError, Request
 from endstop.providers.http_connections import Connections
+
+from .endpoint import OK, Endpoint, stream
 
 
 class Hanging:
@@ -88,3 +91,14 @@ async def test_nothing_counts_as_reused_if_connections_are_made_in_another_way(
         with pytest.raises(ProviderError):
             await provider.stream(Request(messages=())).__aenter__()
     assert server.requests == 1
+
+
+async def test_runs_of_other_event_loops_have_connections_of_their_own() -> None:
+    async with Endpoint(stream(OK)) as endpoint:
+        engine = Engine(OpenAICompatible("m", endpoint.url))
+        async with engine:
+            here = await engine.run("a")
+            ends = await asyncio.gather(*(asyncio.to_thread(engine.run_sync, "b") for _ in range(4)))
+            again = await engine.run("c")
+        after = await asyncio.to_thread(engine.run_sync, "d")
+    assert [(end.answer, end.detail) for end in (here, *ends, again, after) if end.answer != "ok"] == []

@@ -568,8 +568,7 @@ async def test_E4_the_answer_holds_for_another_policy_too(
         record = tmp_path / f"{name}.jsonl"
         await Engine(Scripted(*busy(3)), tools=[WORK], policy=asking()).run("go", record=record)
         policy = Policy(limits=limits, closing=False, reminder=None)
-        session = Engine(Scripted(*busy(5, DONE)), tools=[WORK], policy=policy).session(record=record)
-        session.load(read_record(record).runs)
+        session = Engine(Scripted(*busy(5, DONE)), tools=[WORK], policy=policy).resume(record)
         outcome = await session.answer(session.questions[0].call_id, reply)
         assert outcome.steps == steps_made[name]
         assert outcome.stop_reason == ("completed" if outcome.steps == 9 else "step_limit")
@@ -642,8 +641,7 @@ async def test_E4_a_run_that_is_killed_while_it_asks_is_resumed_and_asks_once(tm
     lines = record.read_bytes().splitlines(keepends=True)
     last = next(n for n, line in enumerate(lines) if b'"QUESTION_ASKED"' in line)
     record.write_bytes(b"".join(lines[: last + 1]))
-    session = Engine(Scripted(*busy(1, DONE)), tools=[WORK], policy=asking()).session(record=record)
-    session.load(read_record(record).runs)
+    session = Engine(Scripted(*busy(1, DONE)), tools=[WORK], policy=asking()).resume(record)
     assert session.interrupted
     async with session.start_resumed() as run:
         assert [q.call_id for q in (await run.wait()).questions] == ["limits.steps.3"]

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, assert_type
 
 from endstop import (
+    Anthropic,
     Approve,
     Bus,
     Completion,
@@ -14,10 +15,12 @@ from endstop import (
     Deny,
     Engine,
     Fleet,
+    Gemini,
     Hooks,
     Image,
     Lagged,
     Observers,
+    OpenAIResponses,
     Progress,
     ProgressUpdate,
     RaceResult,
@@ -105,6 +108,8 @@ def _never(facts: Facts, policy: Policy) -> Decision | None:
 policy = Policy(limits=Limits(steps=30), guards=("invalid_calls", "never"))
 never = Rule("guard", "never", "Stops after three steps.", ("steps",), _never)
 assert_type(policy.limits.hard_steps, int)
+assert_type(policy.replace(limits=policy.limits.replace(steps=50)), Policy)
+assert_type(policy.limits.replace(steps=50), Limits)
 assert_type(policy_from({"base": "strict"}), Policy)
 assert_type(POLICIES["chat"], Policy)
 assert_type(RULES, tuple[Rule, ...])
@@ -164,6 +169,8 @@ async def main() -> None:
             assert_type(event, Event | Lagged)
             if isinstance(event, RunFinished):
                 assert_type(event.outcome.usage, Usage)
+        async for piece in run.text():
+            assert_type(piece, str)
         assert_type(run.outcome.status, Status)
         assert_type(run.bus, Bus)
         run.cancel("timeout")
@@ -259,6 +266,17 @@ async def delete(path: str) -> str:
 def pay(amount: int) -> str:
     "Pay."
     return str(amount)
+
+
+def at_once(provider: Provider) -> None:
+    """A program without `async`, and a session that goes on in its file."""
+    engine = Engine(provider, tools=[pay])
+    assert_type(engine.run_sync("Pay.", record="r.jsonl"), Outcome)
+    assert_type(engine.resume("r.jsonl", busy="queue", drain=True), Session)
+    Scripted(call("delete", {"id": "42"}, id="c1"), call("delete", path="a"))
+    Engine(Anthropic("claude-sonnet-4-5"))
+    Engine(Gemini("gemini-2.5-pro"))
+    Engine(OpenAIResponses("gpt-5"))
 
 
 async def approvals(provider: Provider) -> None:

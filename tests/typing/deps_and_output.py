@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypedDict, assert_type
@@ -101,6 +101,26 @@ async def make_deps_at_once(ctx: RunContext[None]) -> Deps:
     return Deps(ctx.owner or "nobody")
 
 
+def make_deps_plainly(ctx: RunContext[None]) -> Deps:
+    """Make what belongs to a run."""
+    return Deps(ctx.owner or "nobody")
+
+
+async def make_deps_one_by_one(ctx: RunContext[None]) -> AsyncIterator[Deps]:
+    """Make what belongs to a run, and clean up."""
+    yield Deps(ctx.owner or "nobody")
+
+
+def at_once() -> None:
+    """A program without `async`."""
+    engine = Engine[Deps, Config](Scripted("done"), tools=[who], output=Config)
+    outcome = engine.run_sync("Set the port to 8080", deps=Deps("jane"), record="run.jsonl")
+    assert_type(outcome, Outcome[Config])
+    assert_type(outcome.output.port, int)
+    session = engine.resume("run.jsonl", owner="jane", metadata={"plan": "free"})
+    assert_type(session, Session[Deps, Config])
+
+
 async def main() -> None:
     """Every way to a typed output."""
     provider = Scripted("done")
@@ -145,5 +165,8 @@ async def main() -> None:
     assert_type(made, Engine[Deps, Ticket])
     assert_type((await made.run("Go")).output, Ticket)
     assert_type(Engine(provider, deps=make_deps_at_once, output=Ticket), Engine[Deps, Ticket])
+    assert_type(Engine(provider, deps=make_deps_plainly, output=Ticket), Engine[Deps, Ticket])
+    assert_type(Engine(provider, deps=make_deps_one_by_one, output=Ticket), Engine[Deps, Ticket])
+    assert_type(Engine(provider, deps=lambda ctx: Deps("jane"), output=Ticket), Engine[Deps, Ticket])
     any_engine: Engine = engine
     assert_type(await any_engine.run("Go"), Outcome)

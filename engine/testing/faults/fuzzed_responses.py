@@ -61,7 +61,7 @@ def check_fuzzed_responses(
     report = check_fuzzed_inputs(
         read, bodies, ProviderError, points=points, seed=seed, seconds=seconds, slowest=slowest, memory=memory
     )
-    report.check = "check_fuzzed_responses"
+    report.name = "check_fuzzed_responses"
     return report
 
 

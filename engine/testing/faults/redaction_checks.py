@@ -37,7 +37,7 @@ def check_redaction(
     redact: Redact,
     *,
     kinds: Sequence[str] | None = None,
-    harmless: Sequence[str] = HARMLESS,
+    harmless: Sequence[str] | None = None,
     times: int = 5,
     seed: int = 0,
     most_missed: float = 0.05,
@@ -47,7 +47,7 @@ def check_redaction(
 
     redact: a function that takes and returns a text, such as `Redaction(...)`.
     kinds: kinds of `SECRETS`, such as `GitHub`; None for all. times: number of secrets of each kind, drawn with `seed`.
-    harmless: texts that should stay unchanged.
+    harmless: texts that should stay unchanged; None for `HARMLESS`, a thousand of them.
     most_missed, most_changed: the maximum share of secrets that may be missed and of harmless texts that may be
         changed, from 0 to 1. Above that, each is a violation. No redaction finds all and changes nothing.
 
@@ -65,6 +65,7 @@ def check_redaction(
         raise WrongUse(f"times is {times!r}: give the number of each kind, 1 or more")
     if isinstance(harmless, str):
         raise WrongUse(f"harmless must be a list of texts: write harmless=[{harmless!r}]")
+    harmless = HARMLESS if harmless is None else harmless
     shapes, watch = chosen_shapes(kinds), Stopwatch(None)
     report = FaultReport("check_redaction", counted="texts")
     missed, changed = FaultReport(""), FaultReport("")

@@ -45,9 +45,9 @@ class Violation:
 
 @dataclass(slots=True)
 class FaultReport:
-    """Report of a check. `print` shows it; in a test, write `assert report.ok, report`."""
+    """Report of a check. `print` shows it; in a test, write `report.check()`."""
 
-    check: str
+    name: str
     """Name of the check's function."""
     of: int = 0
     """Number of points; with `points=None` and enough time, all are tried."""
@@ -75,6 +75,12 @@ class FaultReport:
         """Whether there are enough violations for the check to end early."""
         return len(self.violations) >= MOST_VIOLATIONS
 
+    def check(self) -> None:
+        """Raise AssertionError with the whole report if an invariant was broken."""
+        __tracebackhide__ = True  # pytest then shows the test, not this line
+        if not self.ok:
+            raise AssertionError(str(self))
+
     def add(self, fault: str, point: int, broken: Iterable[Broken], repeat: str) -> None:
         """Add the broken invariants at a point."""
         self.violations += [Violation(fault, point, invariant, seen, repeat) for invariant, seen in broken]
@@ -83,7 +89,7 @@ class FaultReport:
         ended = ", ".join(f"{times} {how}" for how, times in self.ends.most_common())
         alike = f" ({self.alike:,} of them leave the same as the one before)" if self.alike else ""
         tried = f"{self.tried:,} of {self.of:,} points{alike} in {self.seconds:.1f} s"
-        head = f"{self.check}: {tried}; {self.counted}: {ended}"
+        head = f"{self.name}: {tried}; {self.counted}: {ended}"
         if self.ok:
             return f"{head}; no violations"
         early = ", ended early" if self.full else ""

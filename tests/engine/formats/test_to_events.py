@@ -95,8 +95,7 @@ async def test_a_session_that_goes_on_after_an_import_uses_no_call_id_twice(tmp_
     engine = Engine(
         Scripted([calls("read", id="c1", path="b")], [text("Both read.")]), tools=[read], presets=(), policy=Policy()
     )
-    session = engine.session(record=path)
-    session.load(read_record(path).runs)
+    session = engine.resume(path)
     await session.run("Read b as well")
     *_, run = read_record(path).runs
     ids = [event.call_id for event in run.events if isinstance(event, ev.ToolCallResult)]

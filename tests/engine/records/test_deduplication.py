@@ -128,7 +128,7 @@ async def test_a_later_run_is_written_without_what_the_first_says(tmp_path: Path
 
 async def test_a_run_with_another_policy_is_written_whole(tmp_path: Path) -> None:
     path, _ = await recorded(tmp_path / "r.jsonl")
-    session = engine_of("Done.", policy=Policy(text="final", max_inner_steps=3)).session(record=path)
+    session = engine_of("Done.", policy=Policy(text="final", max_inner_steps=3)).resume(path)
     async with session.start("Again.") as run:
         await run.wait()
     assert "policy" in [line for line in lines_of(path) if line["type"] == "RUN_STARTED"][1]
@@ -141,7 +141,7 @@ async def test_a_record_of_version_1_is_read_and_goes_on_as_it_was(tmp_path: Pat
     assert all("message" in line for line in responses_in(path))
     assert plain(read_record(path).runs[0].events) == plain(told)
     assert (await replay(path)).same
-    session = engine_of().session(record=path)
+    session = engine_of().resume(path)
     async with session.start("Again.") as run:
         await run.wait()
     assert all("message" in line for line in responses_in(path)), "whoever reads version 1 goes on to understand it"

@@ -186,7 +186,7 @@ def engine() -> Engine[Any, Any]:
 
 
 async def recorded(path: Path) -> list[Any]:
-    async with engine().session(record=path).start("Do it.") as run:
+    async with engine().session("s", record=path).start("Do it.") as run:
         return [event async for event in run]
 
 
@@ -223,8 +223,7 @@ async def test_a_record_that_ends_within_a_response_ends_with_its_last_part(tmp_
     left = read_record(path).runs[0].events
     assert plain(left) == plain(told[: len(left)])
     assert last_event(path) == (None, left[-1].seq)
-    session = engine().session(record=path)
-    session.load(read_record(path).runs)
+    session = engine().resume(path)
     async with session.start_resumed() as run:
         outcome = await run.wait()
     assert outcome.stop_reason == "completed"

@@ -54,7 +54,7 @@ def test_a_torn_last_line_costs_that_line_only(record: Path) -> None:
 
 async def test_a_session_goes_on_in_a_record_whose_last_line_is_torn(record: Path) -> None:
     record.write_bytes(record.read_bytes()[:-20])
-    await Engine(Scripted("fine")).run("again", record=record)
+    await Engine(Scripted("fine")).resume(record).run("again")
     read = read_record(record)
     assert [run.finished is not None for run in read.runs] == [False, True]
     assert len(read.damaged) == 1

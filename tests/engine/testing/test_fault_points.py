@@ -339,3 +339,14 @@ async def test_a_task_that_closes_a_generator_is_named_by_it() -> None:
     task = asyncio.ensure_future(numbers.aclose())  # type: ignore[attr-defined]
     assert _name(task) == f"it closes {generator.__qualname__}"
     await task
+
+
+def test_a_check_that_failed_raises_the_whole_report() -> None:
+    report = FaultReport("check_policy", of=2, tried=2)
+    report.check()
+    report.add("broken", 1, [("not_repeated", "paid " + "twice " * 200)], "points=[1]")
+    report.add("broken", 2, [("not_leaked", "a key")], "points=[2]")
+    with pytest.raises(AssertionError) as raised:
+        report.check()
+    assert str(raised.value) == str(report)
+    assert "points=[2]" in str(raised.value)
