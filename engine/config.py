@@ -175,6 +175,15 @@ class RunConfig:
         hooks = self.hooks if evaluate is None else replace(self.hooks, evaluate=evaluate)
         return replace(self, provider=provider, hooks=hooks)
 
+    def with_until(self, until: Until) -> RunConfig:
+        """Return a copy with this check. A replay has the recorded policy and tools. Raises WrongUse."""
+        if self.runtime.replay is not None:
+            return replace(self, until=until)
+        policy, toolbox = until.prepare(self.policy, self.toolbox)
+        config = replace(self, until=until, policy=policy, toolbox=toolbox)
+        config.check()
+        return config
+
     def with_middleware(self, *middleware: Middleware) -> RunConfig:
         """Return a copy with more middleware, which is entered after (inside) the existing one. Raises WrongUse."""
         observers = replace(self.observers, middleware=(*self.observers.middleware, *middleware))

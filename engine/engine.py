@@ -277,9 +277,9 @@ class Engine(Generic[DepsT, OutputT]):
         return session
 
     def _config_with(self, until: str | Check | Until) -> RunConfig:
-        from .until import config_with_until
+        from .until import until_of
 
-        return config_with_until(self.config, until)
+        return self.config.with_until(until_of(until))
 
     def start(
         self,

@@ -9,10 +9,9 @@ completion, final text or question ends it. `until_background.py` runs the check
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -23,9 +22,6 @@ from .tools.control import report_blocked
 from .tools.tool import Tool, Toolbox
 from .tools.user_functions import check_functions
 from .work.guarded_files import GuardedFiles
-
-if TYPE_CHECKING:
-    from .config import RunConfig
 
 CHECK_SECONDS = 600.0
 """Default of `Until.timeout`."""
@@ -110,6 +106,15 @@ class Until:
             raise WrongUse(f"until: the tools work in {len(folders)} folders: say which with Until(..., folder=...)")
         return next(iter(folders), os.getcwd() if self.commands else None)
 
+    def prepare(self, policy: Policy, tools: Toolbox) -> tuple[Policy, Toolbox]:
+        """Return the policy and the tools of a run with this check: its rule and guard, and `report_blocked`.
+
+        Raises WrongUse for a check that cannot work with the tools.
+        """
+        self.verify(tuple(tools.values()))
+        presets = [] if report_blocked.name in tools else [report_blocked]
+        return policy_for_until(policy), Toolbox([*tools.values(), *presets])
+
     def verify(self, tools: Sequence[Tool]) -> None:
         """Refuse commands that cannot be executed in the folder of the work, and patterns that fit no file there.
 
@@ -136,20 +141,9 @@ def name_of(check: CommandCheck | Check) -> str:
     return str(getattr(check, "__name__", type(check).__name__))
 
 
-def config_with_until(config: RunConfig, until: Until | str | Check) -> RunConfig:
-    """Return the configuration of runs with this check, in place of one that it has.
-
-    A replay has the recorded policy and tools. Raises WrongUse.
-    """
-    until = until if isinstance(until, Until) else Until(until)
-    if config.runtime.replay is not None:
-        return dataclasses.replace(config, until=until)
-    tools, policy = tuple(config.toolbox.values()), policy_for_until(config.policy)
-    until.verify(tools)
-    toolbox = Toolbox([*tools, *presets_for_until(tools)])
-    made = dataclasses.replace(config, until=until, policy=policy, toolbox=toolbox)
-    made.check()
-    return made
+def until_of(until: Until | str | Check) -> Until:
+    """Return the `Until` for a parameter `until`. Raises WrongUse."""
+    return until if isinstance(until, Until) else Until(until)
 
 
 def policy_for_until(policy: Policy) -> Policy:
@@ -161,8 +155,3 @@ def policy_for_until(policy: Policy) -> Policy:
 
 def _with_first(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
     return names if name in names else (name, *names)
-
-
-def presets_for_until(tools: Sequence[Tool]) -> list[Tool]:
-    """Return what a run with a check offers in addition: the tool that reports that the task cannot be done."""
-    return [] if report_blocked.name in {tool.name for tool in tools} else [report_blocked]

@@ -35,6 +35,8 @@ from . import console
 from .chromium import Chromium
 from .code_blocks import KINDS, ROOT, Block, Line, blocks, shell_lines
 from .documented_files import write_files, write_home
+from .providers import anthropic_endpoint as anthropic
+from .providers.endpoint import Endpoint
 from .servers import ChatServer
 from .servers import call as called
 
@@ -104,9 +106,17 @@ async def test_python_runs_as_a_script(block: Block, tmp_path: Path) -> None:
     (tmp_path / "records" / "s1.jsonl").symlink_to(ROOT / "tests" / "records" / "port_server.jsonl")
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     script = tmp_path / "example.py"
-    script.write_text(GIVEN.get(block.page, "") + block.text, encoding="utf-8")
-    ran = await console.python(script, cwd=tmp_path)
+    async with Endpoint(anthropic.message(anthropic.text(0, "24 degrees."), anthropic.ends())) as model:
+        here = f"\\1, api_key='key', api_base='{model.url}')"
+        text = re.sub(r"(Anthropic\(\"[^\"]+\")\)", here, GIVEN.get(block.page, "") + block.text)
+        script.write_text(text, encoding="utf-8")
+        ran = await console.python(script, cwd=tmp_path)
     assert ran.code == 0, ran.err
+    if re.search(r"^(async )?def test_\w+\(\w", block.text, re.MULTILINE):
+        runner = tmp_path / "run_tests.py"
+        runner.write_text("import pytest\nraise SystemExit(pytest.main(['-qo', 'asyncio_mode=auto', 'example.py']))\n")
+        ran = await console.python(runner, cwd=tmp_path)
+        assert ran.code == 0, ran.out
 
 
 def _check_imports(block: Block) -> None:

@@ -114,6 +114,14 @@ def test_constraints_pin_each_dependency_once_and_say_nothing_of_where_it_comes_
     assert named - {"endstop"} - set(names) == set()  # an extra may ask for our own others
 
 
+def test_the_page_about_the_installation_has_a_row_for_each_extra(project: dict[str, Any]) -> None:
+    page = (ROOT / "docs" / "start" / "installation.md").read_text(encoding="utf-8")
+    first_cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = {name for cell in first_cells for name in re.findall(r"`([\w-]+)`", cell)}
+    for_users = project["project"]["optional-dependencies"].keys() - {"test", "docs", "bench"}
+    assert for_users - named == set()
+
+
 def test_the_makefile_tries_the_lowest_and_the_highest_litellm_that_the_package_allows(project: dict[str, Any]) -> None:
     (asked,) = project["project"]["optional-dependencies"]["litellm"]
     lowest, highest = re.findall(r">=([\d.]+),<=([\d.]+)", asked)[0]

@@ -15,7 +15,7 @@ from ..records.event_redaction import TextRedactor
 from ..records.format import Redact
 from ..session import Session
 from ..store.base import NewSession, StoredSession
-from ..until import Until, config_with_until
+from ..until import Until
 from ..until_settings import OPERATOR_ONLY, UntilSettings, session_until, until_settings_from
 from .active import ActiveSession, ActiveSessions
 from .errors import Conflict, Forbidden, ServiceUnavailable, TooMany, Unknown, busy, too_many_of_yours
@@ -66,7 +66,7 @@ class Admission:
         if until is None:
             return None
         settings = until_settings_from(until, "until", refused=OPERATOR_ONLY)
-        config_with_until(engine.config, self._until(settings))
+        engine.config.with_until(self._until(settings))
         return settings
 
     def _until(self, settings: UntilSettings) -> Until:
