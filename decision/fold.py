@@ -7,7 +7,7 @@ What parallel calls add are counts, which do not depend on the order in which th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from .messages import AssistantMessage, is_blank
 from .outcome import CutSavings, Question, SubagentUse, ask_again
 from .policy import REMEMBERED_POINTS
 from .step_history import PROGRESS, StepJudgement, add_points
-from .until_facts import CUT_FOR_CHECK, CheckFacts
+from .until_facts import CUT_FOR_CHECK, UNTIL, CheckFacts
 
 
 def fold(facts: Facts, event: ev.Event) -> Facts:
@@ -321,7 +321,8 @@ def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
 def _completion_rejected(facts: Facts, event: ev.CompletionRejected) -> Facts:
     counts = event.by != "user"  # only the model's own attempts can be a loop
     accepted_by = facts.accepted_by if facts.accepted is not None else ()
-    facts = replace(facts, rejection=event.reason, accepted_by=accepted_by, t=event.t)
+    check = facts.check if facts.check is None or event.by != UNTIL else _handed_back(facts.check)
+    facts = replace(facts, rejection=event.reason, accepted_by=accepted_by, check=check, t=event.t)
     if not counts:
         return facts
     in_vain = 0 if facts.progressed >= facts.rejected_at else facts.rejections_in_vain
@@ -360,7 +361,9 @@ def _question_answered(facts: Facts, event: ev.QuestionAnswered) -> Facts:
 
 
 def _check_started(facts: Facts, event: ev.CheckStarted) -> Facts:
-    return replace(facts, check=replace(facts.check or CheckFacts(), name=event.name), t=event.t)
+    since: Literal["", "the start"] = "the start" if event.place == "start" else ""
+    check = replace(facts.check or CheckFacts(), name=event.name, unchanged_since=since)
+    return replace(facts, check=check, t=event.t)
 
 
 def _check_ended(facts: Facts, event: ev.CheckEnded) -> Facts:
@@ -377,7 +380,13 @@ def _check_ended(facts: Facts, event: ev.CheckEnded) -> Facts:
 def _block_reported(facts: Facts, event: ev.BlockReported) -> Facts:
     check = facts.check or CheckFacts()
     blocked = event.reason if event.accepted else None
-    return replace(facts, check=replace(check, reports=check.reports + 1, blocked=blocked), t=event.t)
+    check = replace(_handed_back(check), reports=check.reports + 1, blocked=blocked)
+    return replace(facts, check=check, t=event.t)
+
+
+def _handed_back(check: CheckFacts) -> CheckFacts:
+    """Note that the model is told what the check says."""
+    return check if check.unchanged_since else replace(check, unchanged_since="the last check")
 
 
 def _context_compacted(facts: Facts, event: ev.ContextCompacted) -> Facts:

@@ -257,6 +257,8 @@ class Outcome(Struct, Generic[OutputT], metaclass=ShortSignatureMeta, frozen=Tru
     """A key of `STATUS_OF`, or `custom:<name>`."""
     detail: Text = ""
     """What happened, where, and what to do, in one sentence."""
+    never_started: bool = False
+    """Whether a mistake of use ended the run before its first request, such as a check that cannot be executed."""
     answer: Text = ""
     """The result as text. Empty only if the model wrote no text in this run."""
     answer_from: AnswerFrom = ""

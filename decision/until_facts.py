@@ -19,6 +19,8 @@ CheckPlace = Literal["start", "step", "response", "write", "claim", "stop"]
 """Where the loop looks at a check. `start`: before the first request. `step`: before a step begins. `response`: while
 and after a response streams. `write`: before a call that may write, which waits for a running check. `claim`: before a
 completion, a final text or a report that the task is impossible is answered. `stop`: before any other end."""
+UNTIL = "until"
+"""`CompletionRejected.by` if the user's check of the work is not met."""
 CUT_FOR_CHECK = "check"
 """Value of `ResponseFinished.cut_for` if the engine stopped reading a response because the user's check is met."""
 REMEMBERED_FAILURES = 64
@@ -52,6 +54,9 @@ class CheckFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Files that the check stands on and that were changed, where only the changed ones let it pass."""
     judged_by: str = ""
     """The model that judged, for a check that asks one."""
+    unchanged_since: Literal["", "the start", "the last check"] = ""
+    """Since when no check of other work has begun, if the model has been told what this one says: at the start of the
+    run, or when a completion or a report was handed back. Empty if one has."""
     blocked: str | None = None
     """The model's reason why the task cannot be done, once that is accepted."""
     reports: int = 0
@@ -63,6 +68,13 @@ class CheckFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.score is None:
             return ""
         return f"{self.score:g}" if self.of is None else f"{self.score:g} of {self.of:g}"
+
+    @property
+    def told_detail(self) -> str:
+        """What the model is told when a completion or a report is handed back: `detail`, and if nothing has changed."""
+        if not self.unchanged_since:
+            return self.detail
+        return f"Nothing has changed since {self.unchanged_since}.\n{self.detail}".rstrip()
 
     @property
     def verdict(self) -> EvaluationVerdict:

@@ -14,6 +14,7 @@ from .context import Context
 from .decision import AssistantMessage, EvaluationVerdict, Outcome, Stop, TextKind
 from .decision.events import CompletionRejected, EvaluationFinished, MessageAdded, StageFinished, VerdictGiven
 from .decision.outcome import RUN_STAGE_STATUS, StageStatus
+from .decision.until_facts import UNTIL
 from .effects import EffectKey
 from .evaluation import EVALUATED_STATUSES, Evaluation, EvaluationInput, Evaluator
 from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified_name
@@ -25,8 +26,6 @@ from .user_errors import log_unusable_answer, log_user_error
 Role = Literal["gate", "judge", "text_rule", "handler", "compactor", "approval", "system"]
 Read = Callable[[Any], Verdict]
 
-UNTIL = "until"
-"""`CompletionRejected.by` if the user's check of the work is not met."""
 _ROLE_NAMES: dict[Role, str] = {
     "gate": "gate",
     "judge": "judge",
@@ -165,7 +164,7 @@ async def run_gates(context: Context, completion: Completion, call_id: str | Non
         await context.check.settle("claim")
         facts = context.log.facts.check
         if facts is not None and facts.said in ("not_met", "impossible"):
-            return facts.detail, UNTIL
+            return facts.told_detail, UNTIL
     if context.hooks.gates and context.output is not None:
         completion = replace(completion, output=context.output.read(completion.answer))
     for gate in context.hooks.gates:

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic
 
+from msgspec.structs import replace
+
 from .context import Context, QueuedMessage, new_message
 from .decision import Decision, Event, Facts, Outcome, Stop, WrongUse, build_outcome
 from .decision.errors import error_text
@@ -357,4 +359,5 @@ def _crashed(context: Context, error: BaseException) -> Outcome:
         error = error.exceptions[0]
     stop = Stop(rule="internal_error", reason="internal_error", detail=error_text(error))
     context.log.append(DecisionMade(round=context.log.facts.rounds, decision=stop))
-    return build_outcome(context.log.facts, context.policy, stop)
+    outcome = build_outcome(context.log.facts, context.policy, stop)
+    return replace(outcome, never_started=isinstance(error, WrongUse) and outcome.requests == 0)

@@ -130,7 +130,7 @@ class Session(Generic[DepsT, OutputT]):
         self._state = SessionState()
         self._memo: dict[Any, Any] = {}
         self._work_check: WorkCheck | None = None
-        """The check of the latest run, with the guarded files as they were."""
+        """The check of the runs, with the guarded files as they were at the start of the first one."""
 
     @property
     def transcript(self) -> Transcript:
@@ -513,7 +513,7 @@ class Session(Generic[DepsT, OutputT]):
             replays=runtime.replay is not None,
             taken_ids=state.taken_ids,
             memo=self._memo,
-            check=self._check(opening, log, effects, flush, lambda: progress(context)),
+            check=self._check(log, effects, flush, lambda: progress(context)),
             output=config.output,
             system_prompt=config.system_function,
             deps=deps,
@@ -533,20 +533,19 @@ class Session(Generic[DepsT, OutputT]):
 
     def _check(
         self,
-        opening: Opening,
         log: Log,
         effects: Effects,
         flush: Callable[[], Awaitable[None]],
         look: Callable[[], Progress],
     ) -> BackgroundCheck | None:
-        """Return the check of a run; None without one. A run that continues a paused one keeps its guarded files."""
+        """Return the check of a run; None without one. All runs of the session have the same guarded files."""
         until, runtime = self._config.until, self._config.runtime
         if until is None:
             return None
         from .until_background import BackgroundCheck
         from .until_work import WorkCheck
 
-        if self._work_check is None or not isinstance(opening, AnswersGiven):
+        if self._work_check is None:
             folder = until.work_folder(tuple(self._config.toolbox.values())) if runtime.replay is None else None
             self._work_check = WorkCheck(until, folder, runtime.clock, self.id)
         return BackgroundCheck(self._work_check, log, effects, flush, look, replays=runtime.replay is not None)

@@ -76,7 +76,6 @@ HANDED_BACK = (
     "change. Report again only if something is missing that no tool can get."
 )
 """Result of a report that the task cannot be done; what the check says follows."""
-NOTHING_CHANGED = "You have not changed anything yet."
 TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."
 RAN_EARLY = (
     "It had begun with the arguments as they stood when they were whole; then more of them came, which makes them "
@@ -397,14 +396,13 @@ class ToolCalls:
             self._results.answer(call, SKIPPED, "skipped")
             return True
         facts = self._log.facts.check or CheckFacts()
-        changed = check is None or facts.answers > 1
+        changed = facts.unchanged_since != "the start"
         accepted = facts.reports >= (1 if changed else 2)
         self._log.append(BlockReported(call_id=call.id, reason=reason, tried=tried, accepted=accepted))
         if accepted:
             self._results.answer(call, NOTED, "ok")
         else:
-            say = HANDED_BACK if changed else f"{HANDED_BACK} {NOTHING_CHANGED}"
-            self._results.answer(call, f"{say}\n{facts.detail}".rstrip(), "rejected")
+            self._results.answer(call, f"{HANDED_BACK}\n{facts.told_detail}".rstrip(), "rejected")
         return accepted
 
     async def _run_ordinary(

@@ -83,6 +83,7 @@ class BackgroundCheck:
 
     async def start(self) -> None:
         """Check the work before the first request. Raises WrongUse if a command cannot be executed."""
+        await self._check.begin_run()
         if self._log.facts.check_said is None and self._check.until.in_background:
             await self.settle("start")
 
@@ -142,6 +143,8 @@ class BackgroundCheck:
             with anyio.move_on_after(ENDING_SECONDS, shield=True):
                 await asyncio.wait([self._task])
             self._task = None
+        with anyio.CancelScope(shield=True):
+            await self._check.end_run()
 
     # ---- beginning a check, and its answer
 

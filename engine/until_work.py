@@ -30,7 +30,7 @@ from .work.work_fingerprint import WorkFingerprint
 
 
 class WorkCheck:
-    """The checks of one run, or of a paused run and the one that continues it.
+    """The checks of the runs of one session.
 
     folder: its files are the work; None if the work is not in files. clock: for the timeout. session_id: for the log.
     """
@@ -56,6 +56,17 @@ class WorkCheck:
         """Return the fingerprint of the work as it is now."""
         assert self._fingerprint is not None
         return await anyio.to_thread.run_sync(self._fingerprint.take)
+
+    async def begin_run(self) -> None:
+        """Take what has changed since the run before, in the files that the check stands on, as the user's."""
+        self._asked = False
+        if self._files is not None:
+            await anyio.to_thread.run_sync(self._files.adopt)
+
+    async def end_run(self) -> None:
+        """Note how the files that the check stands on are at the end of a run."""
+        if self._files is not None:
+            await anyio.to_thread.run_sync(self._files.mark)
 
     async def remember_guarded_files(self) -> None:
         """Keep the files that the check stands on as they are now, before an agent can change them."""

@@ -35,7 +35,7 @@ from .step_mix import MixComparison, add_counts, compare_mix
 from .summary import ResourceUse, RunSummary
 from .until_totals import CheckAggregator, CheckTotals, SessionChecks, session_checks
 
-INDEX_VERSION = 8
+INDEX_VERSION = 9
 """Incremented whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
 """Maximum number of example sessions that are kept per category."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from ..decision.shell_commands import without_prefixes
 from ..decision.shell_syntax import Command, unquoted
+from ..tools.artefacts import is_artefact
 
-ARTEFACTS = frozenset(("__pycache__", ".pytest_cache", ".coverage", "htmlcov", ".mypy_cache", ".ruff_cache", ".tox"))
-"""Names of what checks leave behind."""
 MAX_FILES = 500
 """Maximum number of created, edited and removed files that are remembered of a run, each; further changes last."""
 _PATCHES = (".patch", ".diff")
 _REMOVERS = frozenset(("rm", "rmdir", "unlink"))
-_BESIDE_REMOVAL = frozenset(("cd", "echo", "ls", "true", "pwd", "printf"))
+_BESIDE_REMOVAL = frozenset(("cd", "echo", "ls", "true", "pwd", "printf", "set"))
+_OF_HISTORY = re.compile(r"git(?: -[cC] \S+| --?\S+)* (?:add|commit|tag|push|reset(?!.* --(?:hard|merge|keep)\b))\b")
+"""Commands of git that leave the files as they are."""
 _IN_PLACE = frozenset(("sed", "gsed", "perl", "patch", "ed", "ex", "git", "edit", "str_replace", "insert", "append"))
 """Programs that change files that exist."""
 _CREATORS = ("creat", "write", "new_file")
@@ -39,6 +41,8 @@ class LastingChanges:
         as they are known.
         """
         folder = _folder(commands)
+        if commands and not files and all(map(_leaves_files, commands)):
+            return
         removed = [_in(folder, path) for path in _removed_by(commands)]
         if removed and self._is_clean_up(removed):
             self._removed.update(removed[: max(0, MAX_FILES - len(self._removed))])
@@ -77,7 +81,7 @@ class LastingChanges:
         if any(_is_within(file, path) for file in self._edited for path in removed):
             return False
         own = any(self._is_own(path) or any(_is_within(file, path) for file in self._created) for path in removed)
-        return own or all(path.rpartition("/")[2] in ARTEFACTS for path in removed)
+        return own or all(map(is_artefact, removed))
 
     def _is_gone(self, file: str) -> bool:
         if file.endswith(_PATCHES):
@@ -115,6 +119,12 @@ def _applies_patch(command: Command) -> bool:
     """Return whether a command changes the files that a patch names, which are not among its words."""
     words = without_prefixes(command.words)
     return words[:1] == ["patch"] or words[:2] in (["git", "apply"], ["git", "am"])
+
+
+def _leaves_files(command: Command) -> bool:
+    """Return whether a command changes at most the history and the index of git."""
+    words = without_prefixes(command.words)
+    return not words or words[0] in _BESIDE_REMOVAL or _OF_HISTORY.match(" ".join(words)) is not None
 
 
 def _edited_by(command: Command) -> Iterator[str]:

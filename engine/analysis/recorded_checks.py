@@ -7,7 +7,8 @@ the tests is a check, too. Builds and linters are none.
 What a check said is read in this order; where nothing is left, it is unknown:
 
 1. its exit code, if the result shows one and it is that of the check: with a pipe, `;` or `||` after the check it is
-   another command's;
+   another command's. A tool of which some results have shown a code, but never 0, and
+   others none, is taken to show no 0;
 2. the summary line of a known runner in its output.
 
 A run of ours with a check (`until`) has its own events for each, with the answer.
@@ -20,9 +21,11 @@ and patches of the work. So a script that reproduces the problem, and its remova
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -38,7 +41,7 @@ from ..decision.shell_syntax import Command, split_commands, unquoted
 from ..work.summary_lines import RunnerSummary, read_summary
 from .lasting_changes import LastingChanges
 from .summary import ResourceUse
-from .tested_commands import ScriptText, read_script, run_script, runs_tests, stem
+from .tested_commands import ScriptText, read_script, run_script, runs_tests, shown_tests, stem
 
 Said = Literal["passed", "failed", "unknown"]
 """What a check said about the work."""
@@ -88,6 +91,8 @@ class CheckFinder:
         self._files = LastingChanges()
         self._scripts: dict[str, ScriptText] = {}
         """What the texts of the run's own scripts and programs do, by their names without suffix."""
+        self._codes: dict[str, set[Literal["0", "not 0", "none"]]] = {}
+        """By tool: the exit codes that its results have shown so far; `none` of those that did not fail."""
         self._checked: ev.CheckStarted | None = None
         """The beginning of the latest check of the run's own."""
         self._running = ""
@@ -140,7 +145,10 @@ class CheckFinder:
         if judged.changed:
             self._files.add(facts.steps, event.name, commands, judged.files)
             self._remember_scripts(commands, judged.files, arguments)
-        check = self._check_in(event, commands, judged)
+        elif judged.effect == "reads" and (shown := shown_tests(arguments, event.content)):
+            self._scripts.setdefault(shown, ScriptText(decides=True, writes=False))
+        code = self._code_of(event, judged)
+        check = self._check_in(event, commands, judged, code)
         if check is not None:
             shown, said, summary = check
             self._of_step.append(
@@ -149,8 +157,20 @@ class CheckFinder:
         if not judged.failed and any(self._writes(command) for command in commands):
             self._files.add(facts.steps, event.name, commands, ())
 
+    def _code_of(self, event: ev.ToolCallResult, judged: CallJudgement) -> int | None:
+        """Return the exit code of a call; None if nothing shows it."""
+        shown, code = self._codes.setdefault(event.name, set()), exit_code(event.content, alone=True)
+        if code is not None:
+            shown.add("not 0" if code else "0")
+        elif event.status in FAILED_STATUSES:
+            return 1
+        elif not judged.failed and not _cut_short(event.content):
+            code = 0 if shown == {"not 0", "none"} else None
+            shown.add("none")
+        return code
+
     def _check_in(
-        self, event: ev.ToolCallResult, commands: Sequence[Command], judged: CallJudgement
+        self, event: ev.ToolCallResult, commands: Sequence[Command], judged: CallJudgement, code: int | None
     ) -> tuple[str, Said, RunnerSummary] | None:
         """Return the check that a call made: its command, what it said and its summary; None if it made none."""
         checks = [number for number, command in enumerate(commands) if self._is_check(command)]
@@ -159,9 +179,9 @@ class CheckFinder:
             if still_runs(event.content):
                 self._running = shown
                 return shown, "unknown", RunnerSummary()
-            return (shown, *_said(event, commands, checks))
+            return (shown, *_said(event.content, code, commands, checks))
         if not commands and judged.checks and "test" in event.name.lower():  # a tool that only runs tests
-            return (event.name, *_said(event, (), ()))
+            return (event.name, *_said(event.content, code, (), ()))
         if self._running and judged.effect == "waits":
             summary = read_summary(event.content)
             if summary.verdict is not None:
@@ -190,7 +210,7 @@ class CheckFinder:
         documents = {file: command.document for command in commands for file in command.files if command.document}
         for file in files:
             text, before = documents.get(file), self._scripts.pop(stem(file), None)
-            read = read_script(file, arguments if text is None else text)
+            read = read_script(file, _written_text(arguments) if text is None else text)
             if text is None and before is not None:  # a part of it was written
                 read = ScriptText(decides=read.decides or before.decides, writes=read.writes or before.writes)
             self._scripts[stem(file)] = read
@@ -208,15 +228,40 @@ CHECK_EVENTS = frozenset(_CHANGES)
 """Event types that a finder looks at."""
 
 
+def _written_text(arguments: str) -> str:
+    """Return the texts among the JSON arguments of a call that writes a file; without what it replaces."""
+    try:
+        waiting = [msgspec.json.decode(arguments)]
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return arguments
+    texts: list[str] = []
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, dict):
+            waiting += (inner for key, inner in value.items() if not key.startswith("old"))
+        elif isinstance(value, list):
+            waiting += value
+    return "\n".join([text for text in texts if "\n" in text] or texts)
+
+
 # ---- what a check said
 
 
-def _said(event: ev.ToolCallResult, commands: Sequence[Command], checks: Sequence[int]) -> tuple[Said, RunnerSummary]:
+_CUT_SHORT = re.compile(r"\b(?:signal|timed out|timeout|abort\w*|interrupt\w*|restarted)\b", re.IGNORECASE)
+
+
+def _cut_short(output: str) -> bool:
+    """Return whether the ends of an output say that the command did not end by itself."""
+    return bool(_CUT_SHORT.search(output[:200]) or _CUT_SHORT.search(output[-200:]))
+
+
+def _said(
+    output: str, code: int | None, commands: Sequence[Command], checks: Sequence[int]
+) -> tuple[Said, RunnerSummary]:
     """Return what the checks with these numbers among a call's commands said together, and the summary of the tests."""
-    summary = read_summary(event.content)
-    code = exit_code(event.content, alone=True)
-    if event.status in FAILED_STATUSES and code is None:
-        code = 1
+    summary = read_summary(output)
     if summary.nothing_ran or code in NOT_STARTED:
         return "unknown", summary
     if code is not None and _is_exit_code_of(commands, checks):

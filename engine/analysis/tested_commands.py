@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..decision.program_text import code_effect
+from ..decision.shell_commands import MAX_LENGTH
 
 RUNNERS = frozenset(
     """pytest py.test tox nox nosetests nose2 unittest trial stestr jest vitest mocha karma cypress ava tap rspec
@@ -51,10 +54,15 @@ _SHOWS_ONLY = frozenset(
 """Options with which a runner runs no test."""
 _VARIANT = re.compile(r"[:\-_.]")
 _DECIDES = re.compile(
-    r"^\s{0,40}assert\b|\bassert\w{1,60}\(|\bassert(?:\.\w{1,40})?\(|\b(?:sys\.)?exit\((?!0?\))|\bSystemExit\("
+    r"^\s{0,40}assert\b|\bassert\w{1,60}\(|\bAssertionError\(|\bassert(?:\.\w{1,40})?\(|\b(?:sys\.)?exit\((?!0?\))|\bSystemExit\("
     r"|\bexit [1-9$]|\bprocess\.exit\((?!0?\))|\b(?:unittest|pytest)\.main\(",
     re.MULTILINE,
 )
+_SCRIPT_NAME = re.compile(r"[\w./-]{1,300}\.(?:py|sh|js|mjs|ts|rb|pl|php)\b")
+_LINE_NUMBER = re.compile(r"^[ \t]{0,9}\d{1,6}[\t:|] ?", re.MULTILINE)
+_HOLDS_TESTS = re.compile(r"^\s{0,40}(?:async )?def test_|\bTestCase\b|^import pytest\b", re.MULTILINE)
+_TEMPORARY = re.compile(r"\btempfile\b|\bmkdtemp\b|\bmktemp\b|\btmp_path\b|\bos\.tmpdir\(")
+_CATCHING = frozenset(("Exception", "BaseException", "AssertionError", "SystemExit"))
 _SET_E = re.compile(r"^set -\w{0,8}e", re.MULTILINE)
 
 
@@ -119,16 +127,79 @@ class ScriptText(NamedTuple):
 
 
 def read_script(path: str, text: str) -> ScriptText:
-    """Return what a script does. path: its path. text: its text, or what holds it.
+    """Return what a script does. path: its path. text: its text, or a part of it.
 
     Only the first `MAX_TEXT` characters are read. A script that writes files, like one that applies a patch, decides
-    only if its name says that it is a test.
+    only if its name says that it is a test. One that makes a temporary folder is taken to write there.
     """
     text = text[:MAX_TEXT]
-    writes = path.endswith(_SCRIPTS) and code_effect(text).effect == "changes"
+    writes = path.endswith(_SCRIPTS) and code_effect(text).effect == "changes" and not _TEMPORARY.search(text)
     named = "test" in path.rpartition("/")[2].lower()
-    fails = _DECIDES.search(text) or (path.endswith((".sh", ".bash")) and named and _SET_E.search(text))
+    fails = fails_by_itself(text) or (path.endswith((".sh", ".bash")) and named and _SET_E.search(text))
     return ScriptText(decides=bool(fails) and (named or not writes), writes=writes)
+
+
+def fails_by_itself(text: str) -> bool:
+    """Return whether a program text has an assertion or an exit code, and in Python one that it does not catch."""
+    if not _DECIDES.search(text):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes in the text
+            module = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    caught = {inner for node in ast.walk(module) for inner in _caught_by(node)}
+    called = {_name_of(node.func) for node in caught if isinstance(node, ast.Call)}
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in called:
+            caught.update(ast.walk(node))
+    return any(_fails(node) for node in ast.walk(module) if node not in caught)
+
+
+def _caught_by(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what is in the body of a `try` after whose failures the program goes on."""
+    if isinstance(node, ast.Try) and any(map(_goes_on, node.handlers)):
+        for statement in node.body:
+            yield from ast.walk(statement)
+
+
+def _goes_on(handler: ast.ExceptHandler) -> bool:
+    """Return whether a handler takes failed assertions and does not fail itself."""
+    caught = handler.type
+    names = {node.id for node in ast.walk(caught) if isinstance(node, ast.Name)} if caught else _CATCHING
+    return not names.isdisjoint(_CATCHING) and not any(
+        isinstance(inner, ast.Raise) or _fails(inner) for inner in ast.walk(handler)
+    )
+
+
+def _fails(node: ast.AST) -> bool:
+    """Return whether a statement or an expression by itself is an assertion, or ends the program with an exit code."""
+    if not isinstance(node, ast.Call):
+        return isinstance(node, ast.Assert)
+    name = _name_of(node.func)
+    if name in ("exit", "_exit", "SystemExit"):
+        return bool(node.args) and not (isinstance(node.args[0], ast.Constant) and not node.args[0].value)
+    if name == "main" and isinstance(node.func, ast.Attribute):
+        return _name_of(node.func.value) in ("unittest", "pytest")
+    return name.lower().startswith("assert")
+
+
+def _name_of(function: ast.expr) -> str:
+    """Return the name of what is called, without the object that it belongs to; empty if it has none."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def shown_tests(arguments: str, output: str) -> str | None:
+    """Return the stem of the one script that a call has shown, if that holds tests and would fail by them.
+
+    arguments: those of the call, which name the script. output: what it returned, with or without line numbers.
+    """
+    names = {stem(path) for path in _SCRIPT_NAME.findall(arguments[:MAX_LENGTH])}
+    text = _LINE_NUMBER.sub("", output[:MAX_TEXT])
+    return names.pop() if len(names) == 1 and _HOLDS_TESTS.search(text) and fails_by_itself(text) else None
 
 
 def stem(path: str) -> str:

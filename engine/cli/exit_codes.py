@@ -51,10 +51,4 @@ def exit_code(outcome: Outcome) -> int:
     """Return the exit code for the outcome of a run."""
     if outcome.status == "completed" and outcome.verdict == "failed":
         return EVALUATION_FAILED
-    return WRONG_USE if never_started(outcome) else EXIT_CODES[outcome.status]
-
-
-def never_started(outcome: Outcome) -> bool:
-    """Return whether a mistake of use ended the run before its first request, such as a check that cannot run."""
-    mistake = outcome.stop_reason == "internal_error" and outcome.detail.startswith(f"{WrongUse.__name__}: ")
-    return mistake and outcome.requests == 0
+    return WRONG_USE if outcome.never_started else EXIT_CODES[outcome.status]

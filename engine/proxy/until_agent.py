@@ -9,10 +9,10 @@ from __future__ import annotations
 from ..context import nothing_to_flush
 from ..decision import GoOn, ToolCall, ToolResult
 from ..decision.rules import rejection_message
+from ..decision.until_facts import UNTIL
 from ..effects import Live
 from ..event_log import Log
 from ..follow import Follower
-from ..hook_runner import UNTIL
 from ..providers.clock import SystemClock
 from ..tools.run_context import Progress
 from ..until import Until
@@ -53,9 +53,9 @@ class AgentCheck:
             if decides:
                 follower.decide()
             return None
-        said = rejection_message(facts.detail)
+        said = rejection_message(facts.told_detail)
         if claim is None:
-            decision = follower.reject(facts.detail, UNTIL)
+            decision = follower.reject(facts.told_detail, UNTIL)
         else:
             follower.result(ToolResult(claim.id, claim.name, said, "rejected"))
             decision = follower.decide()

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import Literal
 
 from ..decision import WrongUse
+from .artefacts import CACHE_TAG, VERSION_CONTROL, is_artefact, is_cache
 from .child_process import check_variable_names
 from .shell import MAX_SECONDS, run_shell
 from .tool import Tool
@@ -32,7 +33,6 @@ MAX_HIT_CHARACTERS = 240
 MAX_FILE_BYTES = 5_000_000
 """Maximum number of bytes of a file that are read."""
 MAX_PATH_CHARACTERS = 4096
-VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj"})
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # so that opening a named pipe does not wait
 Parts = tuple[str, ...]
@@ -325,7 +325,10 @@ class WorkspaceFolder:
             return sorted((entry.name, _kind(entry)) for entry in found)
 
     def files(self, path: str, parts: Parts) -> Iterator[Parts]:
-        """Yield the file at a path, or all files below it, sorted. Skips links, version control, unreadable folders."""
+        """Yield the file at a path, or all files below it, sorted.
+
+        Skips links, version control, unreadable folders, and below the path what checks leave behind.
+        """
         waiting: list[tuple[Parts, Kind]] = [(parts, self._kind_at(path, parts))]
         while waiting:
             place, kind = waiting.pop()
@@ -334,7 +337,14 @@ class WorkspaceFolder:
             elif kind == "folder":
                 with suppress(OSError, WorkspaceError):
                     inner = self.entries("/".join(place), place)
-                    waiting += [((*place, name), of) for name, of in reversed(inner) if name not in VERSION_CONTROL]
+                    if place != parts and (CACHE_TAG, "file") in inner and is_cache(os.path.join(self.root, *place)):
+                        continue
+                    below = "/".join(place[len(parts) :])
+                    waiting += [
+                        ((*place, name), of)
+                        for name, of in reversed(inner)
+                        if name not in VERSION_CONTROL and not is_artefact(f"{below}/{name}")
+                    ]
 
     def read(self, path: str, parts: Parts) -> bytes:
         """Return a file's content up to `MAX_FILE_BYTES`, plus one byte if there is more."""

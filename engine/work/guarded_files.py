@@ -70,14 +70,18 @@ class GuardedFiles:
             if not any(pattern.fits(path) for path in paths):
                 raise WrongUse(_fits_nothing(pattern.text, self._folder))
         self._check_size(paths)
-        self._states = self._read_states(self._folder, paths)
-        self._unreadable = {path for path, state in self._states.items() if state.endswith(UNREADABLE)}
-        for path in sorted(self._unreadable):
-            if self.guards(path):
+        states = self._read_states(self._folder, paths)
+        for path in sorted(states):
+            if states[path].endswith(UNREADABLE) and self.guards(path):
                 raise WrongUse(f"guarded file {path!r} cannot be read: make it readable, or guard other files")
         self._contents = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
-        self._originals = {path: original for path in self._states if (original := self._remember(path)) is not None}
+        self._states: dict[str, bytes] = {}
+        self._unreadable: set[str] = set()
+        self._originals: dict[str, _Original] = {}
+        for path, state in states.items():
+            self._keep(path, state)
         self._contents.flush()  # it is read by its descriptor
+        self._marked: dict[str, bytes] | None = None
 
     def __enter__(self) -> GuardedFiles:
         return self
@@ -106,6 +110,26 @@ class GuardedFiles:
         A folder on the way to a guarded file that has become a link is among them.
         """
         return self._changed_in(self._folder, self._reader)
+
+    def mark(self) -> None:
+        """Remember the files as they are now: what is changed from here until `adopt` is not the agent's."""
+        self._marked = self._read_states(self._folder, self._paths(self._folder))
+
+    def adopt(self) -> None:
+        """Take what has changed since `mark` as the originals; what had been changed before keeps its own."""
+        if self._marked is None:
+            return
+        before, self._marked = self._marked, None
+        now = self._read_states(self._folder, self._paths(self._folder))
+        for path in now.keys() | before.keys():
+            if now.get(path) == before.get(path):
+                continue
+            self._states.pop(path, None)
+            self._originals.pop(path, None)
+            self._unreadable.discard(path)
+            if path in now:
+                self._keep(path, now[path])
+        self._contents.flush()
 
     @contextmanager
     def pristine_copy(self) -> Iterator[Path]:
@@ -171,6 +195,15 @@ class GuardedFiles:
         now = self._read_states(root, self._paths(root), reader)
         either = (now.keys() | self._states.keys()) - self._unreadable
         return tuple(sorted(path for path in either if now.get(path) != self._states.get(path)))
+
+    def _keep(self, path: str, state: bytes) -> None:
+        """Take a file as it is now, with this state, as the original."""
+        self._states[path] = state
+        if state.endswith(UNREADABLE):
+            self._unreadable.add(path)
+        original = self._remember(path)
+        if original is not None:
+            self._originals[path] = original
 
     def _remember(self, path: str) -> _Original | None:
         """Keep a file's content and return what it was; None for what is neither a file nor a link."""

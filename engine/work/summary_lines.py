@@ -43,6 +43,8 @@ _NOTHING = re.compile(
     r"|.{0,80}\bno tests (?:ran|to run|found|collected)|ok +\t?\S+\t\S+ \[no tests to run\]|\[INFO\] No tests to run"
     r"|test result: ok\. 0 passed; 0 failed;"
 )
+_RAN = re.compile(r"ok +\t?\S+\t(?!.{0,80}\[no tests to run\])|--- PASS: ")
+"""Lines of Go that say of one package or test that it ran: others may have no test."""
 _COUNTED = re.compile(
     r"(?:\d+ [a-z]+,? ?){1,8}in \d[\d.:]*s?\b|FAILED \(|Ran \d+ tests? in |OK$|OK \("  # pytest, unittest
     r"|tests finished: |test result: \w+\. |Tests: +\d|Tests +\d+ \w|(?:\[\w+\] )?Tests run: \d+, "
@@ -66,12 +68,13 @@ _EDGE = " =\r\t"
 
 def read_summary(output: str) -> RunnerSummary:
     """Return what the runners in an output say at its ends. Never raises."""
-    failed = passed = nothing = False
+    failed = passed = nothing = ran = False
     counts: dict[str, int] = {}
     for line in _lines(output):
         if _NOTHING.match(line):
             nothing = True
             continue
+        ran = ran or bool(_RAN.match(line))
         counted = _counts(line) if _COUNTED.match(line) else {}
         for name, many in counted.items():
             counts[name] = counts.get(name, 0) + many
@@ -80,11 +83,12 @@ def read_summary(output: str) -> RunnerSummary:
         passed = passed or bool(counted.get("passed")) or counts_no_failure or bool(_PASSED.match(line))
     if "passed" not in counts and counts.get("total"):
         counts["passed"] = max(0, counts["total"] - counts.get("failed", 0) - counts.get("skipped", 0))
+    nothing = nothing and not ran and not counts.get("passed")
     return RunnerSummary(
-        verdict=False if failed else True if passed and not (nothing and not counts.get("passed")) else None,
+        verdict=False if failed else True if passed and not nothing else None,
         passed=counts.get("passed"),
         failed=counts.get("failed", 0 if "passed" in counts else None),
-        nothing_ran=nothing and not failed and not counts.get("passed"),
+        nothing_ran=nothing and not failed,
     )
 
 

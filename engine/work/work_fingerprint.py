@@ -2,7 +2,7 @@
 
 Work is what git would commit: tracked files and untracked ones that it does not ignore, in submodules and other
 repositories inside the folder, too. Where there is no git, or where it fails, all files are work. What checks leave
-behind (`ARTEFACTS`, and folders that call themselves a cache) is no work in either case.
+behind (`tools/artefacts.py`) is no work in either case.
 
 Content decides, not time: a file that is only touched, or changed and changed back, is as it was. So do kind,
 executable bit and a link's target. Links are not followed, and sockets, fifos and devices are not opened.
@@ -14,25 +14,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator
-from fnmatch import fnmatchcase
 
+from ..tools.artefacts import CACHE_TAG, VERSION_CONTROL, is_artefact, is_cache
 from .file_states import FileStates
 from .git_files import GitFiles
-
-ARTEFACTS = frozenset(
-    {
-        *("__pycache__", ".pytest_cache", ".hypothesis", ".mypy_cache", ".ruff_cache", ".tox", ".nox"),
-        *(".coverage", "htmlcov", ".nyc_output", ".eslintcache", ".phpunit.result.cache", ".gradle"),
-    }
-)
-"""Names of files and folders that checks write. `build`, `coverage`, `dist` and `target` may be the work itself."""
-ARTEFACT_PATTERNS = ("*.pyc", ".coverage.*")
-ARTEFACT_FOLDERS = ("node_modules/.cache", "node_modules/.vite")
-"""Folders that are artefacts only within another one."""
-CACHE_TAG = "CACHEDIR.TAG"
-"""A file by which a folder says that all in it is a cache: cargo, uv and pytest write it (bford.info/cachedir)."""
-_TAG_BEGINS = b"Signature: 8a477f597d28d172789f06886806bc55"
-_VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj"})
 
 
 class WorkFingerprint:
@@ -93,7 +78,7 @@ class _Listing:
     def _read(self, printed: bytes) -> None:
         names = set(os.fsdecode(printed).split("\0")) - {""}
         caches = tuple(_tagged_folders(self._folder, names))
-        work = sorted(name for name in names if not _is_artefact(name) and not name.startswith(caches))
+        work = sorted(name for name in names if not is_artefact(name) and not name.startswith(caches))
         paths = [os.path.join(self._folder, name) for name in work]
         before = self._inner
         self._inner = {}
@@ -124,25 +109,6 @@ def _tagged_folders(folder: str, names: Collection[str]) -> Iterator[str]:
             yield place + "/"
 
 
-def is_cache(folder: str) -> bool:
-    """Return whether a folder has a valid `CACHEDIR.TAG`."""
-    path = os.path.join(folder, CACHE_TAG)
-    if os.path.islink(path) or not os.path.isfile(path):
-        return False
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(_TAG_BEGINS)) == _TAG_BEGINS
-    except OSError:
-        return False
-
-
-def _is_artefact(path: str) -> bool:
-    parts = path.rstrip("/").split("/")
-    if not ARTEFACTS.isdisjoint(parts) or any(fnmatchcase(parts[-1], pattern) for pattern in ARTEFACT_PATTERNS):
-        return True
-    return any(f"/{folder}/" in f"/{path}" for folder in ARTEFACT_FOLDERS)
-
-
 def _walk(folder: str) -> Iterator[str]:
     """Yield all files below a folder that are no artefacts, as absolute paths. Skips folders that it cannot list."""
     waiting = [""]
@@ -159,7 +125,7 @@ def _walk(folder: str) -> Iterator[str]:
         for entry in found:
             path = f"{inner}/{entry.name}" if inner else entry.name
             if entry.is_dir(follow_symlinks=False):
-                if entry.name not in _VERSION_CONTROL and not _is_artefact(path + "/"):
+                if entry.name not in VERSION_CONTROL and not is_artefact(path + "/"):
                     waiting.append(path)
-            elif not _is_artefact(path):
+            elif not is_artefact(path):
                 yield entry.path

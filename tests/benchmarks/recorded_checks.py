@@ -29,16 +29,18 @@ class Agreement(Struct):
     found: int = 0
     labelled: int = 0
     last: int = 0
+    last_labelled: int = 0
 
     def add(self, row: dict[str, str], found: SessionChecks) -> bool:
         """Add a session; return whether both the step and the last check are right."""
         step = str(found.met.step) if found.met is not None else ""
-        last = "" if found.last == "none" else found.last
+        last = row["last_check"] if row["last_check"] == "-" else "" if found.last == "none" else found.last
         self.sessions += 1
         self.right += step == row["check_step"] != ""
         self.found += step != ""
         self.labelled += row["check_step"] != ""
-        self.last += last == row["last_check"]
+        self.last_labelled += row["last_check"] != "-"
+        self.last += last == row["last_check"] != "-"
         return step == row["check_step"] and last == row["last_check"]
 
 
@@ -62,7 +64,7 @@ def main() -> None:
     for part, one in parts.items():
         print(
             f"{part:11} | {one.sessions:8} | {one.right} of {one.found} | {one.right} of {one.labelled} | "
-            f"{one.last} of {one.sessions}"
+            f"{one.last} of {one.last_labelled}"
         )
 
 

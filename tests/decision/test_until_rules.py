@@ -1,5 +1,6 @@
 """The rule and the guard of the user's check of the work, as pure functions of the facts."""
 
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from endstop.decision.until_facts import CheckFacts
 from endstop.until import policy_for_until
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 POLICY = policy_for_until(Policy(patience=Patience(checks=4, checks_untold=2)))
 ANSWERS = st.lists(
@@ -132,3 +134,26 @@ def test_of_a_check_that_passes_only_with_changed_files_no_score_is_guessed() ->
     )
     assert facts.check is not None
     assert facts.check.shown_score == ""
+
+
+def test_a_model_that_claims_on_unchanged_work_is_told_since_when() -> None:
+    began = ev.CheckStarted(step=0, place="start", name="pytest")
+    ended = ev.CheckEnded(step=0, place="start", said="not_met", detail="1 failed")
+    rejected = ev.CompletionRejected(call_id="a", name="finish", reason="1 failed", by="until")
+    by_gate = replace(rejected, by="review")
+    changed = ev.CheckStarted(step=1, place="step", name="pytest")
+    cases = [
+        ([began, ended], "the start"),
+        ([began, ended, rejected], "the start"),
+        ([began, ended, changed, ended], ""),
+        ([began, ended, changed, ended, by_gate], ""),
+        ([began, ended, changed, ended, rejected], "the last check"),
+        ([began, ended, changed, ended, ev.BlockReported(call_id="b", reason="no")], "the last check"),
+        ([began, ended, changed, ended, rejected, changed, ended], ""),
+        ([replace(began, place="claim"), ended], ""),
+    ]
+    for events, since in cases:
+        check = reduce(fold, events, Facts()).check
+        assert check is not None
+        said = f"Nothing has changed since {since}.\n1 failed" if since else "1 failed"
+        assert (check.unchanged_since, check.told_detail) == (since, said)

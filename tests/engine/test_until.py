@@ -264,3 +264,33 @@ def test_a_check_of_a_session_that_cannot_work_is_refused_when_the_session_is_ma
     for wrong in ("no_such_program_here", 7, ""):
         with pytest.raises(WrongUse):
             engine.session(until=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("by_the_user", "ends"), [(False, "completion_rejected"), (True, "until_met")])
+async def test_the_originals_of_guarded_files_are_those_of_the_session_and_what_the_user_changes_counts(
+    tmp_path: Path, by_the_user: bool, ends: str
+) -> None:
+    check = tmp_path / "check.sh"
+    check.write_text("grep -q right work.txt\n")
+    claims = [call("finish_task", summary="done")] * 5
+    script = [call("write_file", path="check.sh", content="exit 0\n"), *claims, *claims]
+    engine = Engine(Scripted(*script), tools=workspace_tools(tmp_path), until=Until("sh check.sh", folder=tmp_path))
+    session = engine.session()
+    first = await session.run("go")
+    assert (first.stop_reason, check.read_text()) == ("completion_rejected", "exit 0\n")
+    if by_the_user:
+        check.write_text("true\n")
+    second = await session.run("go on")
+    assert (second.stop_reason, second.work) == (ends, "checked" if by_the_user else "wrong")
+
+
+async def test_a_command_that_cannot_be_executed_any_more_is_an_error_of_the_next_prompt(tmp_path: Path) -> None:
+    check = tmp_path / "check.sh"
+    check.write_text("#!/bin/sh\nexit 1\n")
+    check.chmod(0o755)
+    engine = Engine(Scripted("Done."), tools=workspace_tools(tmp_path), until=Until("./check.sh", folder=tmp_path))
+    session = engine.session()
+    assert not (await session.run("go")).never_started
+    check.unlink()
+    outcome = await session.run("go on")
+    assert (outcome.status, outcome.never_started, outcome.requests) == ("failed", True, 0)

@@ -558,7 +558,7 @@ async def test_G15_a_model_that_has_changed_nothing_is_handed_back_two_reports(w
     events, outcome = await events_of(Engine(provider, tools=work.tools, until=work.until()), record)
     handed_back = [event for event in events if isinstance(event, ev.ToolCallResult) and event.status == "rejected"]
     assert len(handed_back) == 2
-    assert all("You have not changed anything yet." in event.content for event in handed_back)
+    assert all("Nothing has changed since the start." in event.content for event in handed_back)
     assert all("0 passed, 5 failed" in event.content for event in handed_back)
     assert (outcome.stop_reason, outcome.work) == ("blocked", "wrong")
     assert await replays_the_same(record)

@@ -22,7 +22,6 @@ from ...decision.limits import STOP_REASONS, Limits
 from ...decision.outcome import SubagentUse
 from ...records.format import summarize_drained
 from ...replay.diff import RECORD_ENDS
-from ..exit_codes import never_started
 
 Tone = Literal["success", "doubt", "limit", "failure", "cancelled", "question"]
 """How an ending looks. `doubt`: the work was reported as done although calls had failed before."""
@@ -168,7 +167,7 @@ def ending_of(
                 work_tone=shown,
             )
         case "failed":
-            if never_started(outcome):
+            if outcome.never_started:
                 return EndingText(tone="failure", title="Never started", text=outcome.detail.partition(": ")[2])
             title = {"refusal": "Refused", "internal_error": "Failed inside endstop"}.get(reason, "Failed")
             if failure is None or reason != "provider_error":

@@ -60,3 +60,8 @@ def test_a_copy_of_the_patch_is_no_change_but_a_patch_that_is_applied_is_one() -
 
 def test_a_file_that_is_written_again_after_its_removal_lasts() -> None:
     assert lasting(WRITE, "rm reproduce.py", WRITE) == (1, 3)
+
+
+def test_a_commit_leaves_the_work_as_it_is() -> None:
+    assert lasting(EDIT, "cd /app && git add -A && git reset -q scratch || true && git commit -m 'all'") == (1,)
+    assert lasting("git reset --hard HEAD~1", "git -C a commit -am x", "git checkout a.py && git commit") == (1, 3)

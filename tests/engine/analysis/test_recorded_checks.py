@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from endstop.analysis.recorded_checks import CheckFinder, RunChecks
 from endstop.analysis.summary import SummaryBuilder
-from endstop.decision import Event, Facts, ToolSpec, fold
+from endstop.decision import AssistantMessage, Event, Facts, ToolCall, ToolSpec, fold
 from endstop.decision import events as ev
 from msgspec.structs import replace
 
-from .test_anchors import IMPORTED, Made, did, ran, steps
+from .test_anchors import IMPORTED, Made, did, ran, step, steps
 
 STARTED = replace(IMPORTED, tools=(*IMPORTED.tools, ToolSpec(name="process", description="", parameters={})))
 
@@ -58,13 +59,49 @@ def test_of_two_checks_in_a_call_a_failure_of_the_first_counts() -> None:
 
 
 def test_a_check_that_could_not_start_or_ran_no_test_says_nothing() -> None:
-    assert said(
+    alone = (
         ran("mvn test", code(127, "mvn: command not found")),
         ran("mvn test", "/bin/bash: line 7: mvn: command not found"),
         ran("pytest -k nothing", code(5, "no tests ran in 0.01s")),
         ran("go test ./... | head", "ok  \tpkg\t0.006s [no tests to run]"),
         ran("pytest", "still collecting"),
-    ) == [(number, "unknown") for number in range(1, 6)]
+    )
+    assert [said(made) for made in alone] == [[(1, "unknown")]] * 5
+
+
+def test_a_tool_that_shows_only_the_codes_of_failures_has_ended_with_0_where_it_shows_none() -> None:
+    written, failed, fine = script("a.py", "assert x"), ran("make", "(Command exited with code 2)"), ran("ls", "a.py")
+    check = ran("python a.py", "some output")
+    assert said(written, failed, fine, check) == [(4, "unknown")]  # the first result shows a 0
+    shown = ran("cat > a.py <<'E'\nassert x\nE", "(no output)")
+    assert said(shown, failed, fine, check) == [(4, "passed")]
+    assert said(shown, fine, check) == [(3, "unknown")]
+    cut = ran("python a.py", "Command aborted by signal SIGTERM")
+    assert said(shown, failed, fine, cut) == [(4, "unknown")]
+
+
+def test_a_test_file_that_the_run_has_read_is_a_check_when_it_is_run() -> None:
+    holds = "     1\tdef test_f():\n     2\t    assert f() == 1\n"
+    assert said(did("read_file", "eval.py", holds), ran("python eval.py", code(0))) == [(2, "passed")]
+    assert said(did("read_file", "train.py", "assert shape\n"), ran("python train.py", code(0))) == []
+
+
+def test_a_script_that_a_tool_has_written_is_read_from_its_arguments() -> None:
+    write = ToolCall("w", "write", json.dumps({"path": "/app/a.py", "content": "import f\nassert f.g() == 1\n"}))
+    written = [
+        ev.ResponseFinished(step=1, message=AssistantMessage(calls=(write,)), finish="tool_calls"),
+        ev.ToolCallResult(call_id="w", name="write", content="Successfully wrote 20 bytes", status="ok"),
+        ev.StepFinished(step=1),
+    ]
+    started = replace(STARTED, tools=(*STARTED.tools, ToolSpec(name="write", description="", parameters={})))
+    checks = found([ev.StepStarted(step=1, round=1), *written, *step(2, ran("python a.py", code(1)))], started).checks
+    assert [(check.step, check.said) for check in checks] == [(2, "failed")]
+
+
+def test_of_several_packages_some_may_have_no_test() -> None:
+    first = "--- PASS: TestA (0.00s)\nPASS\nok  \tp\t0.05s\n"
+    other = "testing: warning: no tests to run\nPASS\nok  \tp/q\t0.002s [no tests to run]"
+    assert said(ran("go test -v -run TestA ./... | tail", first + other)) == [(1, "passed")]
 
 
 def test_the_output_of_a_check_in_the_background_belongs_to_it() -> None:

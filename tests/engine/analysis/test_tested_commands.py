@@ -69,3 +69,44 @@ def test_no_command_and_no_text_is_too_odd(words: list[str], text: str) -> None:
     assert runs_tests(words) in (True, False)
     assert run_script(words) is None or run_script(words) in words
     assert read_script("a.py", text).decides in (True, False)
+
+
+CATCHES = (
+    "try:\n    assert x\nexcept Exception as e:\n    print(e)",
+    "try:\n    assert x\nexcept:\n    pass",
+    "def test():\n    assert x\ntry:\n    test()\nexcept (ValueError, AssertionError) as e:\n    print('failed', e)",
+    "class T(TestCase):\n    def test(self):\n        self.assertEqual(1, 2)\ntry:\n    T().test()\nexcept:\n    0",
+    "import sys\nsys.exit(0)",
+    "exit()",
+)
+FAILS = (
+    "assert x",
+    "try:\n    assert x\nexcept AssertionError:\n    print('no')\n    sys.exit(1)",
+    "try:\n    assert x\nexcept AssertionError:\n    raise",
+    "try:\n    assert x\nexcept ValueError:\n    pass",
+    "try:\n    f()\nexcept Exception:\n    pass\nassert x",
+    "raise AssertionError('no')",
+    "ok = f()\nsys.exit(0 if ok else 1)",
+    "unittest.main()",
+    "const a = 1;\nassert(a === 1);",
+)
+
+
+def test_a_script_that_catches_its_failed_assertions_does_not_decide() -> None:
+    assert [text for text in CATCHES if read_script("a.py", text).decides] == []
+    assert [text for text in FAILS if not read_script("a.py", text).decides] == []
+
+
+def test_what_a_script_writes_to_a_temporary_folder_is_no_work() -> None:
+    assert not read_script("a.py", "import shutil, tempfile\nshutil.rmtree(tempfile.mkdtemp())").writes
+    assert read_script("a.py", "import shutil\nshutil.rmtree('src')").writes
+
+
+def test_deep_and_broken_scripts_are_read_without_an_error() -> None:
+    for text in (
+        "assert " + "(" * 5_000,
+        "assert " + "a." * 50_000 + "b",
+        "assert 1\0",
+        "assert " + "-" * 90_000 + "1",
+    ):
+        assert read_script("a.py", text).decides

@@ -258,6 +258,19 @@ async def test_a_search_skips_binary_files_links_and_version_control(root: Path,
     assert await use("search_files", pattern="needle|secret") == "latin.txt:1: needle \ufffd"
 
 
+async def test_a_search_skips_what_checks_leave_behind_unless_it_is_asked_for(root: Path, use: Tools) -> None:
+    (root / ".pytest_cache" / "v").mkdir(parents=True)
+    (root / ".pytest_cache" / "v" / "lastfailed").write_text("test_app.py")
+    (root / "built").mkdir()
+    (root / "built" / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n")
+    (root / "built" / "app.d").write_text("test_app.py")
+    (root / "test_app.py").write_text("def test_app(): pass\n")
+    assert await use("search_files", pattern="test_app") == "test_app.py:1: def test_app(): pass"
+    inside = await use("search_files", pattern="test_app", path=".pytest_cache")
+    assert inside == ".pytest_cache/v/lastfailed:1: test_app.py"
+    assert await use("search_files", pattern="test_app", path="built") == "built/app.d:1: test_app.py"
+
+
 async def test_the_hits_of_a_search_are_bounded(root: Path, use: Tools) -> None:
     (root / "many.txt").write_text(("x" * 1000 + "\n") * 150)
     lines = (await use("search_files", pattern="x{5}")).split("\n")

@@ -385,3 +385,39 @@ def _tree(folder: Path) -> dict[str, str]:
             path = Path(place, name)
             found[str(path.relative_to(folder))] = os.readlink(path) if path.is_symlink() else path.read_text()
     return found
+
+
+def test_what_changes_after_the_mark_is_the_users_and_what_changed_before_is_not(
+    project: Path, guarded: GuardedFiles
+) -> None:
+    write(project / "tests" / "test_calc.py", PASSES)
+    write(project / "tests" / "test_agent.py", PASSES)
+    guarded.mark()
+    write(project / "check.sh", "exit 3\n").chmod(0o700)
+    write(project / "tests" / "test_user.py", TEST)
+    (project / "tests" / "link.txt").unlink()
+    guarded.adopt()
+    assert guarded.changed() == ("tests/test_agent.py", "tests/test_calc.py")
+    write(project / "check.sh", "exit 0\n")
+    with guarded.pristine_copy() as copy:
+        assert (copy / "check.sh").read_text() == "exit 3\n"
+        assert stat.S_IMODE((copy / "check.sh").stat().st_mode) == 0o700
+        assert (copy / "tests" / "test_calc.py").read_text() == TEST
+        assert (copy / "tests" / "test_user.py").read_text() == TEST
+        assert not (copy / "tests" / "test_agent.py").exists()
+        assert not os.path.lexists(copy / "tests" / "link.txt")
+
+
+def test_the_users_version_of_a_file_that_the_agent_had_changed_is_the_original_from_then_on(
+    project: Path, guarded: GuardedFiles
+) -> None:
+    guarded.adopt()  # without a mark nothing is taken
+    write(project / "check.sh", "exit 0\n")
+    assert guarded.changed() == ("check.sh",)
+    guarded.mark()
+    guarded.adopt()
+    assert guarded.changed() == ("check.sh",)
+    guarded.mark()
+    write(project / "check.sh", "exit 4\n")
+    guarded.adopt()
+    assert guarded.changed() == ()
