@@ -29,6 +29,7 @@ from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
 from .decision.outcome import CutSavings, OutputT
+from .decision.wrong_calls import ExplainedStruct, explained
 from .providers import Provider
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
@@ -36,6 +37,7 @@ from .run import TIDY_SECONDS, Run
 from .tasks import PreparedTask, Task, TaskResult, prepare_tasks
 
 
+@explained
 class Fleet(Generic[OutputT]):
     """Handle of a batch of runs. Made by `Engine.run_many`; entering it starts the first runs.
 
@@ -267,7 +269,7 @@ class NamedFailure(Struct, frozen=True, kw_only=True):
     detail: str
 
 
-class ProviderSummary(Struct, frozen=True, kw_only=True):
+class ProviderSummary(ExplainedStruct, frozen=True, kw_only=True):
     """The results of one provider, or of all of them."""
 
     provider: str
@@ -295,7 +297,7 @@ class ProviderSummary(Struct, frozen=True, kw_only=True):
     failures: tuple[NamedFailure, ...]
 
 
-class Summary(Struct, frozen=True, kw_only=True):
+class Summary(ExplainedStruct, frozen=True, kw_only=True):
     """The results of a fleet."""
 
     providers: tuple[ProviderSummary, ...]

@@ -15,6 +15,7 @@ from .decision import Event, Facts, Message, Outcome, Policy, Price, SystemMessa
 from .decision import decide as built_in_decide
 from .decision.events import RunFinished
 from .decision.policy import shipped_policy
+from .decision.wrong_calls import checked
 from .evaluation import Evaluator
 from .event_bus import DEFAULT_CAPACITY, Lagged
 from .hooks import SystemPrompt, qualified_name
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .until import Until
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observers:
     """Functions that observe or surround a run without influencing it. Raises WrongUse for wrong values.

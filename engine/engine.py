@@ -26,6 +26,7 @@ from .connections import connected
 from .decision import Outcome, Policy, WrongUse
 from .decision.errors import did_you_mean
 from .decision.outcome import OutputT
+from .decision.wrong_calls import checked
 from .dependencies import DepsFactory, check_factory
 from .evaluation import Evaluator
 from .hooks import SystemPrompt
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from .until import Until
 
 
+@checked
 class Engine(Generic[DepsT, OutputT]):
     """Runner of agents with a provider, tools and a policy. Safe for many runs at once in one event loop.
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 
 from .decision import Decision, Facts, FinishReason, Policy, Rule, ToolCall, WrongUse
 from .decision.finish_words import check_finish_words
+from .decision.wrong_calls import checked
 from .effects import Effects
 from .evaluation import Evaluator
 from .event_log import Log
@@ -35,6 +36,7 @@ async def execute_here(call: ToolCall, tool: Tool, arguments: Mapping[str, Any])
     return await tool.run(arguments)
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
     """Your functions that take part in decisions about a run (`hooks.py`). Their answers are recorded.
@@ -73,6 +75,7 @@ class Hooks:
         object.__setattr__(self, "rules", checked_rules(self.rules))
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
     """Settings of model requests, and the meaning of unknown finish words. Raises WrongUse for wrong values."""
@@ -90,6 +93,7 @@ class ModelOptions:
         object.__setattr__(self, "finish_words", check_finish_words(self.finish_words))
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordOptions:
     """Options for writing events to a record. Raises WrongUse for wrong values."""
@@ -121,6 +125,7 @@ class ReplaySource(Protocol):
         ...
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """Clock, decision function and tool executor: replaced by replays and tests, rarely in production.

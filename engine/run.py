@@ -22,6 +22,7 @@ from .decision import Decision, Event, Facts, Outcome, Stop, WrongUse, build_out
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished, SubagentStarted
 from .decision.outcome import OutputT
+from .decision.wrong_calls import explained
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator
 from .event_bus import Bus, Lagged
@@ -37,6 +38,7 @@ TIDY_SECONDS = 10.0
 """Seconds that leaving `async with run` waits for a run to clean up before it cancels the task."""
 
 
+@explained
 class Run(Generic[OutputT]):
     """Handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run.
 

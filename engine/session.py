@@ -40,6 +40,7 @@ from .decision.events import (
 )
 from .decision.outcome import OutputT
 from .decision.policy import Policy, for_recorded_run
+from .decision.wrong_calls import explained
 from .dependencies import dependencies
 from .durability import Steps
 from .effects import Effects, Live
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from .until_work import WorkCheck
 
 
+@explained
 class Session(Generic[DepsT, OutputT]):
     """A conversation. Made by `Engine.session`.
 

@@ -16,6 +16,7 @@ from uuid import uuid4
 from .config import RunConfig
 from .decision import Facts, Outcome, Status, UserMessage, WrongUse
 from .decision.outcome import OutputT
+from .decision.wrong_calls import checked, explained
 from .evaluation import Evaluator
 from .providers import Provider
 from .run import Run
@@ -23,6 +24,7 @@ from .session import Session
 from .user_message import Prompt, user_message
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Task:
     """A prompt in a batch. A plain string is a task with only a prompt."""
@@ -38,6 +40,7 @@ class Task:
     """Dependencies of its run: `RunContext.deps`."""
 
 
+@explained
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult(Generic[OutputT]):
     """Result of one task."""

@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from ..decision import AnyChunk, FinishReport, TextDelta, ToolCallDelta, Usage, UsageReport
+from ..decision.wrong_calls import checked, explained
 from .errors import Exhausted
 from .provider import Request
 
@@ -32,12 +33,14 @@ Response = Any
 _ids = count(1)
 
 
+@explained
 def say(text: str, pieces: int = 1) -> list[AnyChunk]:
     """Return the chunks of a text as a model streams it, in this many pieces."""
     size = max(1, -(-len(text) // pieces))
     return [TextDelta(text[i : i + size]) for i in range(0, len(text), size)]
 
 
+@explained
 def call(name: str, /, *, id: str | None = None, pieces: int = 1, **arguments: Any) -> list[AnyChunk]:
     """Return the chunks of a tool call as a model streams it: the name, then the arguments in this many pieces."""
     text = msgspec.json.encode(arguments).decode()
@@ -47,6 +50,7 @@ def call(name: str, /, *, id: str | None = None, pieces: int = 1, **arguments: A
     return [head, *(ToolCallDelta(number, arguments=text[i : i + size]) for i in range(0, len(text), size))]
 
 
+@checked
 class Scripted:
     """Provider that plays a script. Raises Exhausted when there are no more responses.
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..decision import events as ev
+from ..decision.wrong_calls import explained
 from ..event_bus import Lagged
 
 if TYPE_CHECKING:
     from ..run import Run
 
 
+@explained
 def log_run(event: Any, run: Run) -> None:
     """Log an event of a run, if it is one of the main events."""
     import structlog

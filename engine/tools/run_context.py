@@ -25,9 +25,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, get_origin
 
-from msgspec import Struct
-
 from ..decision import Facts, Message, WrongUse
+from ..decision.wrong_calls import ExplainedStruct, explained
 from ..providers import Prices
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ because they run in a copy of its context."""
 _WRITTEN = re.compile(r"(\w+\.)*RunContext(\[.*\])?", re.DOTALL)
 
 
-class RunContext(Struct, Generic[DepsT], frozen=True):
+class RunContext(ExplainedStruct, Generic[DepsT], frozen=True):
     """A run, and in a tool also the call, as the user's function sees it.
 
     @tool
@@ -79,6 +78,7 @@ class RunContext(Struct, Generic[DepsT], frozen=True):
         return f"{self.run_id}/{self.step}/{self.call_id}"
 
 
+@explained
 def this_call() -> RunContext:
     """Return the running call, also in the thread of a sync function. Raises WrongUse outside a call.
 
@@ -133,6 +133,7 @@ def with_context(name: str | None, arguments: Mapping[str, Any]) -> Mapping[str,
     return arguments if name is None else {**arguments, name: this_call()}
 
 
+@explained
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Generic[DepsT]):
     """State of the run so far, as a gate, a judge, a check, a prompt handler or a compactor sees it."""

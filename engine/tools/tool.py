@@ -36,6 +36,7 @@ from ..decision import Policy, ToolKind, ToolSpec, WrongUse
 from ..decision.errors import did_you_mean
 from ..decision.messages import is_blank
 from ..decision.tool_names import is_preset_name, kind_by_name
+from ..decision.wrong_calls import checked, explained
 from ..providers.surrogate_pairs import with_whole_characters
 from .call_progress import last_item
 from .results import consume_iterators, contains_iterator, returns_report
@@ -54,6 +55,7 @@ TOOL_TIMEOUT = 120.0
 """Default timeout of a call, in seconds."""
 
 
+@checked
 class Tool:
     """A function that a model may call.
 
@@ -289,6 +291,7 @@ def tool(
 ) -> Callable[[F], FunctionTool[F]]: ...
 
 
+@explained
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
     """Make a tool of a function, as a decorator. The options are those of `Tool`. Raises WrongUse."""
     for option in options:
@@ -346,6 +349,7 @@ def _description_of(described: docstring_parser.Docstring) -> str:
     return "\n\n".join(part for part in (described.short_description, described.long_description) if part)
 
 
+@checked
 class Toolbox(Mapping[str, Tool]):
     """Tools of an engine by name. Raises WrongUse if two have the same name."""
 

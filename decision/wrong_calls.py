@@ -1,0 +1,282 @@
+"""Wrong calls of public classes and functions: each is told with its class or function, and the right name.
+
+`explained` and `checked` are decorators, `ExplainedStruct` and `CheckedStruct` bases of structs. Those called checked
+also look at the types of the values that a constructor is given; all else is done after a call has failed. Signatures,
+types, pickling and decoding are those of the class or function itself.
+
+Structs that are made for each chunk, event or decision have neither base: a constructor in Python takes several times
+as long as one in C.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args
+
+from msgspec import Struct, StructMeta
+
+from .argument_types import annotations_of, describe_type, fits
+from .errors import WrongAttribute, WrongCall, WrongUse, other_name, wrong_name
+
+Target = TypeVar("Target", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
+
+LONGEST_VALUE = 80
+"""Characters of a wrong value in a message."""
+
+
+class _ExplainedMeta(StructMeta):
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *args: Any, **keywords: Any) -> Any:  # noqa: N805  a metaclass
+            try:
+                return _make(cls, *args, **keywords)
+            except TypeError as error:
+                _explain(error, cls.__name__, cls, args, keywords)
+
+
+class _CheckedMeta(_ExplainedMeta):
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *args: Any, **keywords: Any) -> Any:  # noqa: N805  a metaclass
+            given = {**dict(zip(cls.__struct_fields__, args, strict=False)), **keywords}
+            try:
+                made = super().__call__(*args, **keywords)
+            except (TypeError, AttributeError):
+                _check_types(cls.__name__, annotations_of(cls), given)
+                raise
+            _check_types(cls.__name__, annotations_of(cls), given)
+            return made
+
+
+_make = StructMeta.__call__
+
+
+class ExplainedStruct(Struct, metaclass=_ExplainedMeta):
+    """Base of structs whose constructors tell the right name of an argument."""
+
+
+class CheckedStruct(ExplainedStruct, metaclass=_CheckedMeta):
+    """Base of structs whose constructors also raise WrongUse for a value of a wrong type."""
+
+
+def explained(target: Target) -> Target:
+    """Let a function, or the constructor and methods of a class, tell the right name of an argument."""
+    if not isinstance(target, type):
+        return _explained_function(target, target.__name__)
+    _explain_methods(target)
+    init = _constructor(target)
+    if init is not None:
+
+        @wraps(init)
+        def construct(self: Any, *args: Any, **keywords: Any) -> None:
+            try:
+                init(self, *args, **keywords)
+            except TypeError as error:
+                _explain(error, _owner(self, target, construct), init, (self, *args), keywords)
+
+        target.__init__ = construct  # type: ignore[misc]
+    return target
+
+
+def checked(target: Class) -> Class:
+    """Let a class also raise WrongUse for a value of a wrong type that its constructor is given.
+
+    What the constructor says of a value itself comes first.
+    """
+    explained(target)
+    init: Callable[..., None] = target.__init__  # type: ignore[misc]
+
+    @wraps(init)
+    def construct(self: Any, *args: Any, **keywords: Any) -> None:
+        try:
+            init(self, *args, **keywords)
+        except WrongUse:
+            raise
+        except (TypeError, AttributeError, ValueError, LookupError):
+            _check_call(_owner(self, target, construct), init, (self, *args), keywords)
+            raise
+        _check_call(_owner(self, target, construct), init, (self, *args), keywords)
+
+    target.__init__ = construct  # type: ignore[misc]
+    return target
+
+
+def explained_attributes(target: Class) -> Class:
+    """Let the objects of a class tell the right name of an attribute that they do not have."""
+    target.__getattr__ = _refuse_attribute
+    _TELLING[target.__name__] = target
+    return target
+
+
+_TELLING: dict[str, type] = {}
+"""Classes whose objects tell wrong attributes, by name."""
+
+
+def refused(owner: str, use: str) -> Callable[..., NoReturn]:
+    """Return a method that refuses a use of an object, such as `await`. A user's mistake never returns from it."""
+
+    def refuse(self: object, *_: object) -> NoReturn:
+        raise WrongCall(f"{owner} cannot be used with `{use}`{other_name(owner, use)}")
+
+    return refuse
+
+
+def _constructor(target: type) -> Callable[..., None] | None:
+    """Return the constructor of a class; None if that of a base tells wrong arguments already."""
+    for base in target.__mro__:
+        if "__init__" in vars(base) and not getattr(base, "_is_protocol", False):
+            init: Callable[..., None] = vars(base)["__init__"]
+            if base is object:
+                return _no_arguments
+            return None if base is not target and hasattr(init, "__wrapped__") else init
+    return None
+
+
+def _no_arguments(self: object) -> None:
+    """Stand for the constructor of a class without one: that of `object` says that it takes any argument."""
+
+
+def _owner(self: object, target: type, constructor: Callable[..., None]) -> str:
+    """Return the name to tell: that of a subclass too, unless it has its own constructor."""
+    return type(self).__name__ if type(self).__init__ is constructor else target.__name__  # type: ignore[misc]
+
+
+def _explain_methods(target: type) -> None:
+    """Let those methods tell that are called with keywords: they have a default, or a parameter for keywords only."""
+    for name, method in vars(target).copy().items():
+        if name.startswith("_") or not inspect.isfunction(method) or inspect.isasyncgenfunction(method):
+            continue
+        if method.__kwdefaults__ or method.__defaults__:
+            setattr(target, name, _explained_function(method, f"{target.__name__}.{name}"))
+
+
+def _explained_function(function: Any, owner: str) -> Any:
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def wait(*args: Any, **keywords: Any) -> Any:
+            try:
+                coroutine = function(*args, **keywords)
+            except TypeError as error:
+                _explain(error, owner, function, args, keywords)
+            return await coroutine
+
+        return wait
+
+    @wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        try:
+            return function(*args, **keywords)
+        except TypeError as error:
+            _explain(error, owner, function, args, keywords)
+
+    return call
+
+
+def _explain(error: TypeError, owner: str, called: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> NoReturn:
+    """Raise WrongCall if the arguments do not fit what was called; else the error, which comes from inside it."""
+    if isinstance(error, WrongUse):
+        raise error
+    signature = inspect.signature(called)
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as mismatch:
+        raise WrongCall(_told(owner, called, signature, keywords, str(mismatch))) from None
+    raise error
+
+
+def _told(owner: str, called: Any, signature: inspect.Signature, keywords: Mapping[str, Any], mismatch: str) -> str:
+    parameters = {name: one for name, one in signature.parameters.items() if name != "self"}
+    by_name = [name for name, one in parameters.items() if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    for given in keywords:
+        if given not in by_name:
+            hint = other_name(owner, given) or _own_name(called, given, by_name) or wrong_name(owner, given, by_name)
+            return f"{owner} has no parameter {given!r}{hint}"
+    if mismatch.startswith("too many positional"):
+        named = ", ".join(f"{name}=..." for name in by_name[:3])
+        return (
+            f"{owner} is given too many values without a name: write {owner}({named})"
+            if by_name
+            else (f"{owner} takes no arguments: write {owner}()")
+        )
+    return f"{owner}: {mismatch}"
+
+
+def _own_name(called: Any, given: str, by_name: list[str]) -> str:
+    """Return where a setting stands if it is one of a group that is a parameter: `policy=Policy(text=...)`."""
+    annotations = annotations_of(inspect.unwrap(called))
+    found = _within({name: annotations.get(name, Any) for name in by_name}, given, depth=2)
+    return f": write `{found}`" if found else ""
+
+
+def _within(parameters: Mapping[str, Any], given: str, depth: int) -> str:
+    groups = [(name, group) for name, kind in parameters.items() for group in _groups(kind)]
+    for name, group in groups:
+        if given in _settings(group):
+            return f"{name}={group.__name__}({given}=...)"
+    if depth > 1:
+        for name, group in groups:
+            if inner := _within(_settings(group), given, depth - 1):
+                return f"{name}={group.__name__}({inner})"
+    return ""
+
+
+def _groups(kind: Any) -> Iterator[type]:
+    """Yield the classes of an annotation that are groups of settings: dataclasses and structs."""
+    for part in get_args(kind) or (kind,):
+        if isinstance(part, type) and (hasattr(part, "__struct_fields__") or hasattr(part, "__dataclass_fields__")):
+            yield part
+
+
+def _settings(group: type) -> Mapping[str, Any]:
+    if hasattr(group, "__struct_fields__"):
+        return annotations_of(group)
+    return annotations_of(inspect.unwrap(group.__init__))  # type: ignore[misc]
+
+
+def _check_call(owner: str, init: Callable[..., None], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+    function = inspect.unwrap(init)
+    code, annotations = function.__code__, annotations_of(function)
+    names = code.co_varnames[: code.co_argcount]
+    given = {**dict(zip(names, args, strict=False)), **keywords}
+    _check_types(owner, annotations, given)
+    if code.co_flags & inspect.CO_VARARGS:
+        name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+        for value in args[len(names) :]:
+            _check_types(owner, annotations, {name: value})
+
+
+def _check_types(owner: str, annotations: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        kind = annotations.get(name, Any)
+        if not fits(value, kind):
+            raise WrongUse(f"{owner}.{name} is {_shown(value)}: use {describe_type(kind)}") from None
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
+
+
+def _refuse_attribute(self: object, name: str) -> Any:
+    target = next(base for base in type(self).__mro__ if base in _TELLING.values())
+    if name.startswith("_") or name in dir(type(self)):
+        return object.__getattribute__(self, name)  # Python's own error, or the one that a property raised
+    owner = target.__name__
+    hint = other_name(owner, name) or _elsewhere(owner, name)
+    known = [known for known in dir(self) if not known.startswith("_")]
+    raise WrongAttribute(f"{owner} has no attribute {name!r}{hint or wrong_name(owner, name, known)}", name)
+
+
+def _elsewhere(owner: str, name: str) -> str:
+    """Return how to reach an attribute that another class has: `run.outcome.answer` for `answer` of a run."""
+    for other, target in _TELLING.items():
+        if name in dir(target) and (place := other_name(f"{owner} to {other}", "place")):
+            return place.replace("NAME", name)
+    return ""
