@@ -32,7 +32,6 @@ from .chunks import (
     UsageReport,
 )
 from .messages import AssistantMessage, FinishReason, Reasoning, ToolCall, Usage
-from .wrong_calls import explained
 
 
 class GrowingText:
@@ -106,7 +105,6 @@ def block_of(text: str, end: ReasoningDelta | ev.ReasoningMessageContent, length
     return Reasoning(text, end.signature, end.redacted, end.vendor, length(), calls)
 
 
-@explained
 class Assembler:
     """Assembles one attempt at one response. `taken`: call ids used before in the session; new ones are added to it."""
 

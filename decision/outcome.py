@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
 from .messages import Name, Text, Usage
-from .wrong_calls import ExplainedStruct
+from .wrong_calls import ExplainedStruct, explained_attributes
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -86,7 +86,7 @@ RUN_STAGE_STATUS: dict[Status, StageStatus] = {
 """Status of the stage `run`, by the status of the run."""
 
 
-class LimitUse(ExplainedStruct, frozen=True, kw_only=True):
+class LimitUse(Struct, frozen=True, kw_only=True):
     """How much of one limit was used. The unit follows from the limit's name: steps, tokens, usd, seconds."""
 
     used: int | float
@@ -244,6 +244,7 @@ class CutSavings(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True)
         return f"{'' if self.measured == self.cuts else 'about '}{tokens:,}{money}"
 
 
+@explained_attributes
 class Outcome(ExplainedStruct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     """The result of a run."""
 

@@ -119,7 +119,7 @@ def refused(owner: str, use: str) -> Callable[..., NoReturn]:
     """Return a method that refuses a use of an object, such as `await`. A user's mistake never returns from it."""
 
     def refuse(self: object, *_: object) -> NoReturn:
-        raise WrongCall(f"{owner} cannot be used with `{use}`{other_name(owner, use)}")
+        raise WrongCall(f"{owner} cannot be used with `{use}`{other_name(f"use of {owner}", use)}")
 
     return refuse
 
@@ -269,7 +269,7 @@ def _refuse_attribute(self: object, name: str) -> Any:
     if name.startswith("_") or name in dir(type(self)):
         return object.__getattribute__(self, name)  # Python's own error, or the one that a property raised
     owner = target.__name__
-    hint = other_name(owner, name) or _elsewhere(owner, name)
+    hint = other_name(f"{owner}.", name) or _elsewhere(owner, name)
     known = [known for known in dir(self) if not known.startswith("_")]
     raise WrongAttribute(f"{owner} has no attribute {name!r}{hint or wrong_name(owner, name, known)}", name)
 

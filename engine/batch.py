@@ -20,7 +20,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from msgspec import Struct
 
@@ -29,7 +29,7 @@ from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
 from .decision.outcome import CutSavings, OutputT
-from .decision.wrong_calls import ExplainedStruct, explained
+from .decision.wrong_calls import ExplainedStruct, explained, explained_attributes, refused
 from .providers import Provider
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
@@ -37,6 +37,7 @@ from .run import TIDY_SECONDS, Run
 from .tasks import PreparedTask, Task, TaskResult, prepare_tasks
 
 
+@explained_attributes
 @explained
 class Fleet(Generic[OutputT]):
     """Handle of a batch of runs. Made by `Engine.run_many`; entering it starts the first runs.
@@ -44,6 +45,11 @@ class Fleet(Generic[OutputT]):
     on_end: called with each result as soon as its run has ended, before the run has cleaned up.
     holds: context managers (providers) that stay open as long as the fleet, so that its runs share connections.
     """
+
+    if not TYPE_CHECKING:  # type checkers refuse these uses themselves
+        __await__ = refused("Fleet", "await")
+        __iter__ = refused("Fleet", "for")
+        __enter__ = __exit__ = refused("Fleet", "with")
 
     def __init__(
         self,

@@ -17,14 +17,12 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..decision import AnyChunk, Message, ToolSpec, WrongUse
-from ..decision.wrong_calls import explained
 from .endpoint_url import mask_url
 
 ToolChoice = Literal["auto", "required", "none"]
 """Whether the model may call tools, has to call one, or may call none."""
 
 
-@explained
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Everything a model needs for one response."""

@@ -25,8 +25,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, get_origin
 
+from msgspec import Struct
+
 from ..decision import Facts, Message, WrongUse
-from ..decision.wrong_calls import ExplainedStruct, explained
+from ..decision.wrong_calls import explained, explained_attributes
 from ..providers import Prices
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ because they run in a copy of its context."""
 _WRITTEN = re.compile(r"(\w+\.)*RunContext(\[.*\])?", re.DOTALL)
 
 
-class RunContext(ExplainedStruct, Generic[DepsT], frozen=True):
+@explained_attributes
+class RunContext(Struct, Generic[DepsT], frozen=True):
     """A run, and in a tool also the call, as the user's function sees it.
 
     @tool
