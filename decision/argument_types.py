@@ -22,8 +22,8 @@ def annotations_of(function: Any) -> Mapping[str, Any]:
     """Return the types of a function's parameters, or of a struct's fields. One that cannot be read here is Any."""
     if isinstance(function, type):
         return get_type_hints(function)
-    namespace = getattr(function, "__globals__", {})
-    return {name: _read(written, namespace) for name, written in function.__annotations__.items() if name != "return"}
+    namespace, written_types = getattr(function, "__globals__", {}), getattr(function, "__annotations__", {})
+    return {name: _read(written, namespace) for name, written in written_types.items() if name != "return"}
 
 
 def _read(written: Any, namespace: dict[str, Any]) -> Any:

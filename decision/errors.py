@@ -75,7 +75,7 @@ def other_name(owner: str, given: str) -> str:
     entry = _other_names().get(owner, {}).get(given, "")
     if not entry:
         return ""
-    return f": {entry}" if "`" in entry else f": write `{entry}`"
+    return f": write {entry}" if entry.startswith("`") else f": {entry}"
 
 
 @cache

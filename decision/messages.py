@@ -108,7 +108,7 @@ class Reasoning(ExplainedStruct, frozen=True, omit_defaults=True):
     """Number of calls of the message before this block. Counted only if `vendor` is set."""
 
 
-class SystemMessage(ExplainedStruct, frozen=True, tag_field="role", tag="system"):
+class SystemMessage(CheckedStruct, frozen=True, tag_field="role", tag="system"):
     """The system prompt; if there is one, the first message."""
 
     text: Text
@@ -141,7 +141,7 @@ class Image(CheckedStruct, frozen=True, omit_defaults=True):
         return self.url or f"{self.media_type}, {len(self.data)} bytes"
 
 
-class UserMessage(ExplainedStruct, frozen=True, tag_field="role", tag="user", omit_defaults=True):
+class UserMessage(CheckedStruct, frozen=True, tag_field="role", tag="user", omit_defaults=True):
     """A message from the user, or from the loop in the user's role (nudge, reminder, closing)."""
 
     text: Text

@@ -27,27 +27,29 @@ LONGEST_VALUE = 80
 """Characters of a wrong value in a message."""
 
 
+FROM_INSIDE = (TypeError, AttributeError, ValueError, LookupError)
+"""Errors that a value of a wrong type may cause inside of what was called."""
+
+
 class _ExplainedMeta(StructMeta):
     if not TYPE_CHECKING:
 
         def __call__(cls, *args: Any, **keywords: Any) -> Any:  # noqa: N805  a metaclass
             try:
                 return _make(cls, *args, **keywords)
-            except TypeError as error:
-                _explain(error, cls.__name__, cls, args, keywords)
+            except FROM_INSIDE as error:
+                if (told := _explanation(error, cls.__name__, cls, args, keywords)) is None:
+                    raise
+                raise told from told.__cause__
 
 
 class _CheckedMeta(_ExplainedMeta):
     if not TYPE_CHECKING:
 
         def __call__(cls, *args: Any, **keywords: Any) -> Any:  # noqa: N805  a metaclass
-            given = {**dict(zip(cls.__struct_fields__, args, strict=False)), **keywords}
-            try:
-                made = super().__call__(*args, **keywords)
-            except (TypeError, AttributeError):
-                _check_types(cls.__name__, annotations_of(cls), given)
-                raise
-            _check_types(cls.__name__, annotations_of(cls), given)
+            made = super().__call__(*args, **keywords)
+            if (wrong := _wrong_type(cls.__name__, cls, args, keywords)) is not None:
+                raise wrong
             return made
 
 
@@ -63,44 +65,44 @@ class CheckedStruct(ExplainedStruct, metaclass=_CheckedMeta):
 
 
 def explained(target: Target) -> Target:
-    """Let a function, or the constructor and methods of a class, tell the right name of an argument."""
+    """Let a function, or the constructor and methods of a class, tell the right name of an argument.
+
+    An error from inside that a value of a wrong type explains is told as WrongUse, which names the parameter.
+    """
     if not isinstance(target, type):
         return _explained_function(target, target.__name__)
-    _explain_methods(target)
-    init = _constructor(target)
-    if init is not None:
-
-        @wraps(init)
-        def construct(self: Any, *args: Any, **keywords: Any) -> None:
-            try:
-                init(self, *args, **keywords)
-            except TypeError as error:
-                _explain(error, _owner(self, target, construct), init, (self, *args), keywords)
-
-        target.__init__ = construct  # type: ignore[misc]
-    return target
+    return _explained_class(target, checks=False)
 
 
 def checked(target: Class) -> Class:
-    """Let a class also raise WrongUse for a value of a wrong type that its constructor is given.
+    """Let a class tell what `explained` tells, and refuse any value of a wrong type that its constructor is given.
 
     What the constructor says of a value itself comes first.
     """
-    explained(target)
-    init: Callable[..., None] = target.__init__  # type: ignore[misc]
+    return _explained_class(target, checks=True)
+
+
+def _explained_class(target: Any, checks: bool) -> Any:
+    for name, method in vars(target).copy().items():
+        if not name.startswith("_") and _takes_keywords(method):
+            setattr(target, name, _explained_function(method, f"{target.__name__}.{name}"))
+    init = _constructor(target)
 
     @wraps(init)
     def construct(self: Any, *args: Any, **keywords: Any) -> None:
         try:
             init(self, *args, **keywords)
-        except WrongUse:
-            raise
-        except (TypeError, AttributeError, ValueError, LookupError):
-            _check_call(_owner(self, target, construct), init, (self, *args), keywords)
-            raise
-        _check_call(_owner(self, target, construct), init, (self, *args), keywords)
+        except FROM_INSIDE as error:
+            owner = _owner(self, target, construct)
+            if (told := _explanation(error, owner, init, (self, *args), keywords)) is None:
+                raise
+            raise told from told.__cause__
+        if checks:
+            wrong = _wrong_type(_owner(self, target, construct), init, (self, *args), keywords)
+            if wrong is not None:
+                raise wrong
 
-    target.__init__ = construct  # type: ignore[misc]
+    target.__init__ = construct
     return target
 
 
@@ -119,20 +121,18 @@ def refused(owner: str, use: str) -> Callable[..., NoReturn]:
     """Return a method that refuses a use of an object, such as `await`. A user's mistake never returns from it."""
 
     def refuse(self: object, *_: object) -> NoReturn:
-        raise WrongCall(f"{owner} cannot be used with `{use}`{other_name(f"use of {owner}", use)}")
+        raise WrongCall(f"{owner} cannot be used with `{use}`" + other_name(f"use of {owner}", use))
 
     return refuse
 
 
-def _constructor(target: type) -> Callable[..., None] | None:
-    """Return the constructor of a class; None if that of a base tells wrong arguments already."""
-    for base in target.__mro__:
+def _constructor(target: type) -> Callable[..., None]:
+    """Return the constructor of a class, without what a base adds to it."""
+    for base in target.__mro__[:-1]:
         if "__init__" in vars(base) and not getattr(base, "_is_protocol", False):
             init: Callable[..., None] = vars(base)["__init__"]
-            if base is object:
-                return _no_arguments
-            return None if base is not target and hasattr(init, "__wrapped__") else init
-    return None
+            return init if base is target else inspect.unwrap(init)
+    return _no_arguments
 
 
 def _no_arguments(self: object) -> None:
@@ -140,17 +140,15 @@ def _no_arguments(self: object) -> None:
 
 
 def _owner(self: object, target: type, constructor: Callable[..., None]) -> str:
-    """Return the name to tell: that of a subclass too, unless it has its own constructor."""
+    """Return the name to tell: that of a subclass, too, unless it has its own constructor."""
     return type(self).__name__ if type(self).__init__ is constructor else target.__name__  # type: ignore[misc]
 
 
-def _explain_methods(target: type) -> None:
-    """Let those methods tell that are called with keywords: they have a default, or a parameter for keywords only."""
-    for name, method in vars(target).copy().items():
-        if name.startswith("_") or not inspect.isfunction(method) or inspect.isasyncgenfunction(method):
-            continue
-        if method.__kwdefaults__ or method.__defaults__:
-            setattr(target, name, _explained_function(method, f"{target.__name__}.{name}"))
+def _takes_keywords(method: Any) -> bool:
+    """Return whether a method is called with keywords: it has a default, or a parameter for keywords alone."""
+    if not inspect.isfunction(method) or inspect.isasyncgenfunction(method):
+        return False
+    return bool(method.__kwdefaults__ or method.__defaults__)
 
 
 def _explained_function(function: Any, owner: str) -> Any:
@@ -161,7 +159,9 @@ def _explained_function(function: Any, owner: str) -> Any:
             try:
                 coroutine = function(*args, **keywords)
             except TypeError as error:
-                _explain(error, owner, function, args, keywords)
+                if (told := _explanation(error, owner, function, args, keywords)) is None:
+                    raise
+                raise told from told.__cause__
             return await coroutine
 
         return wait
@@ -170,22 +170,29 @@ def _explained_function(function: Any, owner: str) -> Any:
     def call(*args: Any, **keywords: Any) -> Any:
         try:
             return function(*args, **keywords)
-        except TypeError as error:
-            _explain(error, owner, function, args, keywords)
+        except FROM_INSIDE as error:
+            if (told := _explanation(error, owner, function, args, keywords)) is None:
+                raise
+            raise told from told.__cause__
 
     return call
 
 
-def _explain(error: TypeError, owner: str, called: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> NoReturn:
-    """Raise WrongCall if the arguments do not fit what was called; else the error, which comes from inside it."""
+def _explanation(
+    error: Exception, owner: str, called: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> WrongUse | None:
+    """Return what to say of a failed call; None if its arguments fit, and the error is not theirs."""
     if isinstance(error, WrongUse):
-        raise error
+        return None
     signature = inspect.signature(called)
     try:
         signature.bind(*args, **keywords)
     except TypeError as mismatch:
-        raise WrongCall(_told(owner, called, signature, keywords, str(mismatch))) from None
-    raise error
+        return WrongCall(_told(owner, called, signature, keywords, str(mismatch)))
+    wrong = _wrong_type(owner, called, args, keywords)
+    if wrong is not None:
+        wrong.__cause__ = error
+    return wrong
 
 
 def _told(owner: str, called: Any, signature: inspect.Signature, keywords: Mapping[str, Any], mismatch: str) -> str:
@@ -237,23 +244,26 @@ def _settings(group: type) -> Mapping[str, Any]:
     return annotations_of(inspect.unwrap(group.__init__))  # type: ignore[misc]
 
 
-def _check_call(owner: str, init: Callable[..., None], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
-    function = inspect.unwrap(init)
-    code, annotations = function.__code__, annotations_of(function)
-    names = code.co_varnames[: code.co_argcount]
-    given = {**dict(zip(names, args, strict=False)), **keywords}
-    _check_types(owner, annotations, given)
-    if code.co_flags & inspect.CO_VARARGS:
-        name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
-        for value in args[len(names) :]:
-            _check_types(owner, annotations, {name: value})
-
-
-def _check_types(owner: str, annotations: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    for name, value in given.items():
+def _wrong_type(owner: str, called: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> WrongUse | None:
+    """Return the error for the first value of a wrong type; None if there is none."""
+    annotations = annotations_of(called if isinstance(called, type) else inspect.unwrap(called))
+    for name, value in (*_by_position(called, args), *keywords.items()):
         kind = annotations.get(name, Any)
         if not fits(value, kind):
-            raise WrongUse(f"{owner}.{name} is {_shown(value)}: use {describe_type(kind)}") from None
+            return WrongUse(f"{owner}.{name} is {_shown(value)}: use {describe_type(kind)}")
+    return None
+
+
+def _by_position(called: Any, args: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(called, type):
+        yield from zip(called.__struct_fields__, args, strict=False)
+        return
+    code = getattr(inspect.unwrap(called), "__code__", None)
+    if code is not None:
+        yield from zip(code.co_varnames[: code.co_argcount], args, strict=False)
+        if code.co_flags & inspect.CO_VARARGS:
+            name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+            yield from ((name, value) for value in args[code.co_argcount :])
 
 
 def _shown(value: Any) -> str:

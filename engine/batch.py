@@ -29,7 +29,7 @@ from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
 from .decision.outcome import CutSavings, OutputT
-from .decision.wrong_calls import ExplainedStruct, explained, explained_attributes, refused
+from .decision.wrong_calls import ExplainedStruct, checked, explained_attributes, refused
 from .providers import Provider
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
@@ -38,7 +38,7 @@ from .tasks import PreparedTask, Task, TaskResult, prepare_tasks
 
 
 @explained_attributes
-@explained
+@checked
 class Fleet(Generic[OutputT]):
     """Handle of a batch of runs. Made by `Engine.run_many`; entering it starts the first runs.
 

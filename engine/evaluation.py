@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from .decision import Outcome, Status
-from .decision.wrong_calls import checked, explained
+from .decision.wrong_calls import checked
 from .tools.child_process import run_command
 from .tools.run_context import DepsT, RunContext
 
@@ -33,7 +33,7 @@ MAX_OUTPUT_CHARACTERS = 20_000
 """Most characters of a command's output that are kept, from its end."""
 
 
-@explained
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationInput(Generic[DepsT]):
     """Input of an evaluator."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 from .decision import Event
 from .decision.events import RunFinished
-from .decision.wrong_calls import ExplainedStruct, explained
+from .decision.wrong_calls import ExplainedStruct, checked
 
 DEFAULT_CAPACITY = 4096
 """Default number of events that a bus keeps."""
@@ -27,7 +27,7 @@ class Lagged(ExplainedStruct, frozen=True):
     """Sequence number of the next event in the stream."""
 
 
-@explained
+@checked
 class Bus:
     """Events of one run. keep: how many of the latest stay readable, 1 or more."""
 

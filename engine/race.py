@@ -21,7 +21,7 @@ from .batch import Fleet, Summary
 from .config import RunConfig
 from .decision import Usage, WrongUse
 from .decision.outcome import OutputT
-from .decision.wrong_calls import explained
+from .decision.wrong_calls import checked
 from .providers import Provider
 from .providers.clock import Clock
 from .tasks import PreparedTask, Records, TaskResult, numbered, prepare_task
@@ -32,7 +32,7 @@ CAUSE = "race"
 """The recorded cause of a run that was cancelled because another one won."""
 
 
-@explained
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceResult(Generic[OutputT]):
     """Result of a race."""

@@ -22,7 +22,7 @@ from .decision import Decision, Event, Facts, Outcome, Stop, WrongUse, build_out
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished, SubagentStarted
 from .decision.outcome import OutputT
-from .decision.wrong_calls import explained, explained_attributes, refused
+from .decision.wrong_calls import checked, explained_attributes, refused
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator
 from .event_bus import Bus, Lagged
@@ -39,7 +39,7 @@ TIDY_SECONDS = 10.0
 
 
 @explained_attributes
-@explained
+@checked
 class Run(Generic[OutputT]):
     """Handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run.
 

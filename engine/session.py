@@ -40,7 +40,7 @@ from .decision.events import (
 )
 from .decision.outcome import OutputT
 from .decision.policy import Policy, for_recorded_run
-from .decision.wrong_calls import explained, explained_attributes, refused
+from .decision.wrong_calls import checked, explained_attributes, refused
 from .dependencies import dependencies
 from .durability import Steps
 from .effects import Effects, Live
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 
 @explained_attributes
-@explained
+@checked
 class Session(Generic[DepsT, OutputT]):
     """A conversation. Made by `Engine.session`.
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 from .config import RunConfig
 from .decision import Facts, Outcome, Status, UserMessage, WrongUse
 from .decision.outcome import OutputT
-from .decision.wrong_calls import checked, explained
+from .decision.wrong_calls import checked
 from .evaluation import Evaluator
 from .providers import Provider
 from .run import Run
@@ -40,7 +40,7 @@ class Task:
     """Dependencies of its run: `RunContext.deps`."""
 
 
-@explained
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult(Generic[OutputT]):
     """Result of one task."""

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Generic, get_origin
 from msgspec import Struct
 
 from ..decision import Facts, Message, WrongUse
-from ..decision.wrong_calls import explained, explained_attributes
+from ..decision.wrong_calls import checked, explained, explained_attributes
 from ..providers import Prices
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def with_context(name: str | None, arguments: Mapping[str, Any]) -> Mapping[str,
     return arguments if name is None else {**arguments, name: this_call()}
 
 
-@explained
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Generic[DepsT]):
     """State of the run so far, as a gate, a judge, a check, a prompt handler or a compactor sees it."""

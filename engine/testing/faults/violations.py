@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 from ...decision import WrongUse
-from ...decision.wrong_calls import explained
+from ...decision.wrong_calls import checked
 from .invariants import INVARIANTS, Broken
 
 MOST_VIOLATIONS = 20
@@ -22,7 +22,7 @@ Points = int | Sequence[int] | None
 """Points to try: this many, chosen with a seed; exactly these; or None for all."""
 
 
-@explained
+@checked
 @dataclass(frozen=True, slots=True)
 class Violation:
     """One broken invariant."""
@@ -45,7 +45,7 @@ class Violation:
         )
 
 
-@explained
+@checked
 @dataclass(slots=True)
 class FaultReport:
     """Report of a check. `print` shows it; in a test, write `assert report.ok, report`."""
