@@ -56,7 +56,7 @@ def _is_a(value: Any, kind: type) -> bool:
         return isinstance(value, int | kind) and not isinstance(value, bool)
     if kind is type:
         return isinstance(value, type)
-    if kind is Callable:
+    if kind.__name__ == "Callable":
         return callable(value)
     if getattr(kind, "_is_protocol", False) and kind not in _RUNTIME:
         return all(hasattr(value, name) for name in _members(kind))

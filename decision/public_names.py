@@ -53,7 +53,7 @@ def lazy_names(
 def _unknown(package: str, name: str, known: Iterable[str]) -> Exception:
     """Return the error for a name that a package does not have.
 
-    `from ... import ...` says nothing of an AttributeError: it gets an ImportError, unless it is a module that is wanted.
+    `from ... import ...` says nothing of an AttributeError, so it gets an ImportError, unless a module is wanted.
     """
     if name.startswith("_"):
         return AttributeError(f"module {package!r} has no attribute {name!r}")

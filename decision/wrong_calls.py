@@ -31,9 +31,13 @@ FROM_INSIDE = (TypeError, AttributeError, ValueError, LookupError)
 """Errors that a value of a wrong type may cause inside of what was called."""
 
 
-class _ExplainedMeta(StructMeta):
-    if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    ExplainedStruct = Struct  # whether it is frozen is said by each struct
+    CheckedStruct = Struct
+else:
+    _make = StructMeta.__call__
 
+    class _ExplainedMeta(StructMeta):
         def __call__(cls, *args: Any, **keywords: Any) -> Any:  # noqa: N805  a metaclass
             try:
                 return _make(cls, *args, **keywords)
@@ -42,26 +46,18 @@ class _ExplainedMeta(StructMeta):
                     raise
                 raise told from told.__cause__
 
-
-class _CheckedMeta(_ExplainedMeta):
-    if not TYPE_CHECKING:
-
+    class _CheckedMeta(_ExplainedMeta):
         def __call__(cls, *args: Any, **keywords: Any) -> Any:  # noqa: N805  a metaclass
             made = super().__call__(*args, **keywords)
             if (wrong := _wrong_type(cls.__name__, cls, args, keywords)) is not None:
                 raise wrong
             return made
 
+    class ExplainedStruct(Struct, metaclass=_ExplainedMeta):
+        """Base of structs whose constructors tell the right name of an argument."""
 
-_make = StructMeta.__call__
-
-
-class ExplainedStruct(Struct, metaclass=_ExplainedMeta):
-    """Base of structs whose constructors tell the right name of an argument."""
-
-
-class CheckedStruct(ExplainedStruct, metaclass=_CheckedMeta):
-    """Base of structs whose constructors also raise WrongUse for a value of a wrong type."""
+    class CheckedStruct(ExplainedStruct, metaclass=_CheckedMeta):
+        """Base of structs whose constructors also raise WrongUse for a value of a wrong type."""
 
 
 def explained(target: Target) -> Target:
@@ -69,9 +65,11 @@ def explained(target: Target) -> Target:
 
     An error from inside that a value of a wrong type explains is told as WrongUse, which names the parameter.
     """
-    if not isinstance(target, type):
-        return _explained_function(target, target.__name__)
-    return _explained_class(target, checks=False)
+    if isinstance(target, type):
+        _explain_class(target, checks=False)
+        return target
+    function: Target = _explained_function(target, target.__name__)
+    return function
 
 
 def checked(target: Class) -> Class:
@@ -79,10 +77,11 @@ def checked(target: Class) -> Class:
 
     What the constructor says of a value itself comes first.
     """
-    return _explained_class(target, checks=True)
+    _explain_class(target, checks=True)
+    return target
 
 
-def _explained_class(target: Any, checks: bool) -> Any:
+def _explain_class(target: Any, checks: bool) -> None:
     for name, method in vars(target).copy().items():
         if not name.startswith("_") and _takes_keywords(method):
             setattr(target, name, _explained_function(method, f"{target.__name__}.{name}"))
@@ -103,12 +102,11 @@ def _explained_class(target: Any, checks: bool) -> Any:
                 raise wrong
 
     target.__init__ = construct
-    return target
 
 
 def explained_attributes(target: Class) -> Class:
     """Let the objects of a class tell the right name of an attribute that they do not have."""
-    target.__getattr__ = _refuse_attribute
+    target.__getattr__ = _refuse_attribute  # type: ignore[attr-defined]
     _TELLING[target.__name__] = target
     return target
 
@@ -141,7 +139,7 @@ def _no_arguments(self: object) -> None:
 
 def _owner(self: object, target: type, constructor: Callable[..., None]) -> str:
     """Return the name to tell: that of a subclass, too, unless it has its own constructor."""
-    return type(self).__name__ if type(self).__init__ is constructor else target.__name__  # type: ignore[misc]
+    return type(self).__name__ if type(self).__init__ is constructor else target.__name__
 
 
 def _takes_keywords(method: Any) -> bool:
@@ -255,7 +253,7 @@ def _wrong_type(owner: str, called: Any, args: tuple[Any, ...], keywords: Mappin
 
 
 def _by_position(called: Any, args: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
-    if isinstance(called, type):
+    if hasattr(called, "__struct_fields__"):
         yield from zip(called.__struct_fields__, args, strict=False)
         return
     code = getattr(inspect.unwrap(called), "__code__", None)

@@ -5,6 +5,7 @@ The classes and functions are listed from the packages themselves, so that a new
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 import importlib
 import inspect
@@ -126,7 +127,7 @@ def example(kind: Any) -> Any:
 
 
 ONES: dict[str, Callable[[], Any]] = {
-    "Outcome": lambda: build_outcome(Facts(), Policy(), Stop(rule="r", reason="r")),
+    "Outcome": lambda: build_outcome(Facts(), Policy(), Stop(rule="control_flow", reason="completed")),
     "Facts": Facts,
     "RunContext": RunContext,
     "RunConfig": lambda: Engine(Scripted("Done.")).config,
@@ -140,7 +141,7 @@ def required(made: Any, but: str = "") -> dict[str, Any]:
     """Return values for the parameters of a constructor that have no default."""
     kinds = annotations_of(made if issubclass(made, Struct) else inspect.unwrap(made.__init__))
     return {
-        name: WORKING.get((made.__name__, name), lambda: example(kinds.get(name, Any)))()
+        name: WORKING.get((made.__name__, name), partial(example, kinds.get(name, Any)))()
         for name, one in parameters(made).items()
         if one.default is one.empty and name != but
     }
@@ -175,7 +176,9 @@ def wrong_values(kind: Any) -> list[Any]:
 
 
 def parts_of(kind: Any) -> tuple[Any, ...]:
-    return tuple(chain.from_iterable(map(parts_of, get_args(kind)))) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return (
+        tuple(chain.from_iterable(map(parts_of, get_args(kind)))) if get_origin(kind) in (Union, UnionType) else (kind,)
+    )
 
 
 async def test_every_public_constructor_names_the_parameter_of_a_value_of_no_use() -> None:
@@ -193,7 +196,9 @@ async def test_every_public_constructor_names_the_parameter_of_a_value_of_no_use
                     silent.append((made.__name__, parameter, kinds.get(parameter), type(value)))
                 elif not isinstance(error, WrongUse) or parameter not in str(error):
                     unclear.append((name, parameter, repr(error)[:120]))
-    for row in silent: print("SILENT", row)
-    for row in unclear: print("UNCLEAR", row)
+    for row in silent:
+        print("SILENT", row)
+    for row in unclear:
+        print("UNCLEAR", row)
     print(tried, len(silent), len(unclear))
     assert 0

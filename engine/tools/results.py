@@ -26,8 +26,8 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from ..decision import Image, Question, ToolCall, WrongUse
+from ..decision.argument_types import describe_type
 from ..decision.messages import ResultStatus
-from ..decision.settings import describe_type
 from ..decision.wrong_calls import checked
 from ..providers.surrogate_pairs import whole_characters
 

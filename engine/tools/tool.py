@@ -33,7 +33,7 @@ from typing import Any, Generic, TypeVar, cast, get_args, overload
 import docstring_parser
 
 from ..decision import Policy, ToolKind, ToolSpec, WrongUse
-from ..decision.errors import did_you_mean
+from ..decision.errors import WrongCall, did_you_mean, wrong_name
 from ..decision.messages import is_blank
 from ..decision.tool_names import is_preset_name, kind_by_name
 from ..decision.wrong_calls import checked, explained
@@ -296,7 +296,7 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
     """Make a tool of a function, as a decorator. The options are those of `Tool`. Raises WrongUse."""
     for option in options:
         if option not in TOOL_OPTIONS:
-            raise WrongUse(f"tool has no option {option!r}{did_you_mean(option, TOOL_OPTIONS)}")
+            raise WrongCall(f"tool has no option {option!r}{wrong_name('tool', option, TOOL_OPTIONS)}")
     if isinstance(function, str):
         raise WrongUse(f"tool({function!r}) is given a text: write @tool(name={function!r})")
     if function is None:
