@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from functools import cache
 
-from .word_tables import word_tables
+from .other_names import other_name
 
 
 class WrongUse(ValueError):
@@ -68,23 +67,6 @@ def wrong_name(owner: str, given: str, known: Iterable[str]) -> str:
     owner: a class, a function, a method such as `Engine.run`, a package, or `command line`. known: the names it has.
     """
     return other_name(owner, given) or did_you_mean(given, known)
-
-
-def other_name(owner: str, given: str) -> str:
-    """Return what `owner` has for a name of another library (`other_names.toml`); empty if the table lacks it."""
-    entry = _other_names().get(owner, {}).get(given, "")
-    if not entry:
-        return ""
-    return f": write {entry}" if entry.startswith("`") else f": {entry}"
-
-
-@cache
-def _other_names() -> dict[str, dict[str, str]]:
-    tables: dict[str, dict[str, str]] = {}
-    for owners, names in word_tables("other_names").items():
-        for owner in owners.split(", "):
-            tables.setdefault(owner, {}).update(names)
-    return tables
 
 
 def similar(word: str, known: Iterable[str]) -> str:

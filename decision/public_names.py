@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
-from .errors import WrongAttribute, WrongName, other_name, similar
+from .errors import WrongAttribute, WrongName, similar
+from .other_names import other_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,7 +90,7 @@ def renamed_keywords(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R
         @wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> R:
             for old in renamed.keys() & keywords.keys():
-                _warn(f"the argument {old}", renamed[old], stacklevel=3)
+                _warn(f"the argument {old}", renamed[old], stacklevel=4)  # `checked` calls the constructor
                 keywords[renamed[old]] = keywords.pop(old)
             return function(*args, **keywords)
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args
 from msgspec import Struct, StructMeta
 
 from .argument_types import annotations_of, describe_type, fits
-from .errors import WrongAttribute, WrongCall, WrongUse, other_name, wrong_name
+from .errors import WrongAttribute, WrongCall, WrongUse, wrong_name
+from .other_names import other_name
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)

@@ -255,12 +255,19 @@ def fleet_of(
         chosen = list(providers) if isinstance(providers, Sequence) else [providers]
     if not chosen:
         raise WrongUse("providers is empty: name one or more, or leave it out for the engine's own")
-    given = [task if isinstance(task, Task) else Task(task) for task in tasks]
+    given = [_task_of(number, task) for number, task in enumerate(tasks, 1)]
     brought = [task.provider for task in given if task.provider is not None]
     if not isinstance(drain, int | float) or not 0 <= drain <= 1:
         raise WrongUse(f"drain is {drain!r}: use True, False, or the share of the tasks, from 0 to 1")
     jobs = prepare_tasks(config, given, chosen, record, drain)
     return Fleet(jobs, limit=limit, keep=keep, holds=[*chosen, *brought], clock=config.runtime.clock)
+
+
+def _task_of(number: int, task: Any) -> Task:
+    try:
+        return task if isinstance(task, Task) else Task(task)
+    except WrongUse as error:
+        raise WrongUse(f"task {number}: {error}") from None
 
 
 DETAIL = 200

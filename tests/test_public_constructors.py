@@ -5,19 +5,18 @@ The classes and functions are listed from the packages themselves, so that a new
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import chain
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from endstop import Engine, read_record
-from endstop.decision.argument_types import annotations_of
-from endstop import RunContext
+from endstop import Engine, RunContext, read_record
 from endstop.decision import Facts, Policy, Stop, build_outcome
+from endstop.decision.argument_types import annotations_of
 from endstop.decision.errors import WrongCall, WrongUse
 from endstop.providers import Scripted
 from endstop.testing.conformance.providers import CASES

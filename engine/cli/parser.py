@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..decision.errors import other_name, similar
+from ..decision.errors import similar
+from ..decision.other_names import other_name
 from .exit_codes import WRONG_USE
 
 if TYPE_CHECKING:
