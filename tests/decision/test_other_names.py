@@ -34,7 +34,8 @@ OPTIONS = [(name, said) for owner, name, said in ENTRIES if owner == "command li
 
 GIVEN = set(
     """Deps api_base asyncio async_for base64 ctx deps description event fleet model name outcome
-    owner Path path prompt provider raise result run run_id server session session_id tasks text tools engine kind metadata""".split()
+    owner Path path prompt provider raise result
+    run run_id server session session_id tasks text tools engine kind metadata""".split()
 )
 """Names in code that a reader has, or puts in."""
 

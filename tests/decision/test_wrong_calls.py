@@ -166,7 +166,6 @@ def test_attributes_that_others_ask_for_are_not_there(run: Run[Any], outcome: Ou
             "_repr_html_",
             "_ipython_display_",
             "__fspath__",
-            "_has_output",
             "shape",
             "__array__",
             "final_output",
