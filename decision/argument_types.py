@@ -10,7 +10,7 @@ import inspect
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import IO, Annotated, Any, BinaryIO, Literal, TextIO, TypeVar, Union, get_args, get_origin, get_type_hints
 
 NOTHING = "None"
 IN_A_FILE = 'None ("off" in a file)'
@@ -56,6 +56,8 @@ def _is_a(value: Any, kind: type) -> bool:
         return isinstance(value, int | kind) and not isinstance(value, bool)
     if kind is type:
         return isinstance(value, type)
+    if kind in (IO, TextIO, BinaryIO):
+        return hasattr(value, "read") or hasattr(value, "write")
     if kind.__name__ == "Callable":
         return callable(value)
     if getattr(kind, "_is_protocol", False) and kind not in _RUNTIME:
@@ -115,6 +117,8 @@ def describe_type(kind: Any, none: str = NOTHING) -> str:
 def _describe_class(kind: type, parts: tuple[Any, ...], none: str) -> str:
     if kind is type:
         return "a class"
+    if kind in (IO, TextIO, BinaryIO):
+        return "an open file"
     if issubclass(kind, Mapping):
         return "a mapping, as in {...}"
     if kind.__module__ in _CONTAINERS and issubclass(kind, Iterable):

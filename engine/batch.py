@@ -20,11 +20,11 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from msgspec import Struct
 
-from .config import RunConfig
+from .config import RunConfig, provider_of
 from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
@@ -240,7 +240,7 @@ class Fleet(Generic[OutputT]):
 def fleet_of(
     config: RunConfig,
     tasks: Iterable[str | Task],
-    providers: Provider | Sequence[Provider] | None,
+    providers: Provider | str | Sequence[Provider | str] | None,
     limit: int,
     record: str | os.PathLike[str] | None,
     keep: bool,
@@ -252,7 +252,9 @@ def fleet_of(
     if providers is None:
         chosen: list[Provider] = [config.provider]
     else:
-        chosen = list(providers) if isinstance(providers, Sequence) else [providers]
+        one = isinstance(providers, str) or not isinstance(providers, Sequence)
+        several = cast("Sequence[Provider | str]", [providers] if one else providers)
+        chosen = [provider_of(provider) for provider in several]
     if not chosen:
         raise WrongUse("providers is empty: name one or more, or leave it out for the engine's own")
     given = [_task_of(number, task) for number, task in enumerate(tasks, 1)]

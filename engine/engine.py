@@ -245,7 +245,7 @@ class Engine(Generic[DepsT, OutputT]):
         self,
         tasks: Iterable[str | Task],
         *,
-        providers: Provider | Sequence[Provider] | None = None,
+        providers: Provider | str | Sequence[Provider | str] | None = None,
         limit: int = 10,
         record: str | os.PathLike[str] | None = None,
         keep: bool = True,
@@ -266,7 +266,7 @@ class Engine(Generic[DepsT, OutputT]):
     async def race(
         self,
         prompt: Prompt,
-        providers: Sequence[Provider],
+        providers: Sequence[Provider | str],
         *,
         compare: bool = False,
         deps: DepsT | None = None,
