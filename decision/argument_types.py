@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import IO, Annotated, Any, BinaryIO, Literal, TextIO, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -66,7 +66,8 @@ def _is_a(value: Any, kind: type) -> bool:
         if issubclass(kind, Mapping):
             return isinstance(value, Mapping)
         if not issubclass(kind, str | bytes):
-            return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+            has_no_order = issubclass(kind, Sequence) and isinstance(value, Mapping)
+            return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not has_no_order
     if kind is Iterable:
         return isinstance(value, Iterable) and not isinstance(value, str | bytes)
     return isinstance(value, kind)
