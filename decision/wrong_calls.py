@@ -199,6 +199,8 @@ def _told(owner: str, called: Any, signature: inspect.Signature, keywords: Mappi
     by_name = [name for name, one in parameters.items() if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
     for given in keywords:
         if given not in by_name:
+            if not by_name:
+                return f"{owner} takes no arguments by name, and is given {given!r}"
             hint = other_name(owner, given) or _own_name(called, given, by_name) or wrong_name(owner, given, by_name)
             return f"{owner} has no parameter {given!r}{hint}"
     if mismatch.startswith("too many positional"):
@@ -231,9 +233,10 @@ def _within(parameters: Mapping[str, Any], given: str, depth: int) -> str:
 
 
 def _groups(kind: Any) -> Iterator[type]:
-    """Yield the classes of an annotation that are groups of settings: dataclasses and structs."""
+    """Yield the classes of an annotation that are groups of settings: structs and dataclasses with keywords alone."""
     for part in get_args(kind) or (kind,):
-        if isinstance(part, type) and (hasattr(part, "__struct_fields__") or hasattr(part, "__dataclass_fields__")):
+        is_group = hasattr(part, "__struct_fields__") or hasattr(part, "__dataclass_fields__")
+        if is_group and all(one.kind is one.KEYWORD_ONLY for one in inspect.signature(part).parameters.values()):
             yield part
 
 

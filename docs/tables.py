@@ -339,7 +339,8 @@ def _meanings(kind: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in reversed([k for k in kind.__mro__ if k.__module__.startswith("endstop")]):
         tree = ast.parse(Path(inspect.getfile(one)).read_text(encoding="utf-8"))
-        body = next(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == one.__name__)
+        classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+        body = next(node.body for node in classes if node.name == one.__name__)
         for field, after in pairwise(body):
             match field, after:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
