@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from math import inf
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from .errors import WrongUse
 from .messages import Usage
+from .wrong_calls import CheckedStruct
 
 MILLION = 1_000_000
 
 
-class Price(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Price(CheckedStruct, frozen=True, kw_only=True, omit_defaults=True):
     """A model's price, in US dollars per million tokens. Raises WrongUse for a negative or infinite value."""
 
     input: float

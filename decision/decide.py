@@ -23,6 +23,7 @@ from .policy import Policy
 from .rules import Rule
 from .until_facts import CheckFacts
 from .until_rules import ALL_GUARDS, ALL_RULES
+from .wrong_calls import explained
 
 _PLAIN = frozenset({type(None), str, int, bool})
 
@@ -104,6 +105,7 @@ def needs_closing_step(facts: Facts, policy: Policy, stop: Stop) -> bool:
     return stop.reason != "compaction_stalled" or window is None or facts.context_tokens < window
 
 
+@explained
 def build_outcome(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
     """Build the outcome of a run that this decision ends or pauses."""
     if isinstance(decision, Stop):

@@ -4,7 +4,10 @@ A run that ends because of a limit, a refusal or a provider's error has an outco
 
 Exception
 ├── WrongUse(ValueError)      the caller's: a setting, a name or a file that cannot work; exit code 2
-│   └── MissingExtra          a package that is not installed, and the line that installs it; also an ImportError
+│   ├── MissingExtra          a package that is not installed, and the line that installs it; also an ImportError
+│   ├── WrongName             a public name that a package does not have; also an ImportError
+│   ├── WrongCall             arguments that a class or function does not take; also a TypeError
+│   └── WrongAttribute        an attribute that an object does not have; also an AttributeError
 └── ProviderError             the provider's (`providers/errors.py`); the loop turns it into an outcome
 """
 
@@ -12,6 +15,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+
+from .other_names import other_name
 
 
 class WrongUse(ValueError):
@@ -23,6 +28,22 @@ class MissingExtra(WrongUse, ImportError):
 
     The message has the line that installs it. `import endstop.web` may raise it, so it is also an ImportError.
     """
+
+
+class WrongName(WrongUse, ImportError):
+    """A public name that a package does not have, with the right one."""
+
+
+class WrongCall(WrongUse, TypeError):
+    """Arguments that a class or function does not take, or a use that its objects do not have, with the right one."""
+
+
+class WrongAttribute(WrongUse, AttributeError):
+    """An attribute that an object does not have, with the right one."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name, self.obj = name, None  # no object: Python would look for a similar name in it, and add its guess
 
 
 def missing_extra(needed: str, extra: str, error: Exception | None = None) -> MissingExtra:
@@ -38,6 +59,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a hint for a misspelt name: `" (did you mean 'steps'?)"`, or the known names if none is close."""
     names = sorted(known)
     return similar(word, names) or f" (known: {', '.join(names)})"
+
+
+def wrong_name(owner: str, given: str, known: Iterable[str]) -> str:
+    """Return what to write instead of a name that `owner` does not have.
+
+    owner: a class, a function, a method such as `Engine.run`, a package, or `command line`. known: the names it has.
+    """
+    return other_name(owner, given) or did_you_mean(given, known)
 
 
 def similar(word: str, known: Iterable[str]) -> str:

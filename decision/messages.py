@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
+from .wrong_calls import CheckedStruct, ExplainedStruct
 
 
 class Redacted(Enum):
@@ -60,7 +61,7 @@ unanswered: a question that the user never answered. denied: the user did not ap
 """
 
 
-class ToolCall(Struct, frozen=True):
+class ToolCall(ExplainedStruct, frozen=True):
     """One call of one tool, as the model wrote it. `arguments` is JSON text and may be invalid."""
 
     id: Name
@@ -68,7 +69,7 @@ class ToolCall(Struct, frozen=True):
     arguments: Json = ""
 
 
-class ToolSpec(Struct, frozen=True, kw_only=True):
+class ToolSpec(CheckedStruct, frozen=True, kw_only=True):
     """A tool as the engine and the model know it: the schema that is sent, and what only the engine uses."""
 
     name: Name
@@ -90,7 +91,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     """True if a call may need the user's approval before it runs."""
 
 
-class Reasoning(Struct, frozen=True, omit_defaults=True):
+class Reasoning(ExplainedStruct, frozen=True, omit_defaults=True):
     """One block of the model's reasoning, or another item of a response that its vendor wants back unchanged."""
 
     text: Text
@@ -107,13 +108,13 @@ class Reasoning(Struct, frozen=True, omit_defaults=True):
     """Number of calls of the message before this block. Counted only if `vendor` is set."""
 
 
-class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
+class SystemMessage(CheckedStruct, frozen=True, tag_field="role", tag="system"):
     """The system prompt; if there is one, the first message."""
 
     text: Text
 
 
-class Image(Struct, frozen=True, omit_defaults=True):
+class Image(CheckedStruct, frozen=True, omit_defaults=True):
     """An image, as bytes or as a URL. A prompt may contain images, and a tool may return one, or texts and images.
 
     Raises WrongUse for a field of the wrong type.
@@ -142,7 +143,7 @@ class Image(Struct, frozen=True, omit_defaults=True):
         return self.url or f"{self.media_type}, {len(self.data)} bytes"
 
 
-class UserMessage(Struct, frozen=True, tag_field="role", tag="user", omit_defaults=True):
+class UserMessage(CheckedStruct, frozen=True, tag_field="role", tag="user", omit_defaults=True):
     """A message from the user, or from the loop in the user's role (nudge, reminder, closing)."""
 
     text: Text
@@ -180,7 +181,7 @@ def _mark(number: int, image: Image) -> str:
     return f"[image {number}: {image}]"
 
 
-class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
+class AssistantMessage(ExplainedStruct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
     """One response of the model, complete or cut."""
 
     text: Text = ""
@@ -225,7 +226,7 @@ def message_parts(message: AssistantMessage) -> Iterator[str | ToolCall | Reason
     yield from message.calls[calls:]
 
 
-class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
+class ToolResult(ExplainedStruct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
     """The only answer to a tool call."""
 
     call_id: Name
@@ -246,7 +247,7 @@ MOST_DOLLARS = 2.0**53
 """The largest cost in US dollars, far above any real one: sums of costs and their squares stay finite."""
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class Usage(ExplainedStruct, frozen=True, kw_only=True):
     """Tokens and cost of one attempt, step or run.
 
     `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`. `cost_usd` is None if no

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
 from .messages import Name, Text, Usage
-from .signatures import ShortSignatureMeta
+from .wrong_calls import ExplainedStruct, explained_attributes
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -94,7 +94,7 @@ class LimitUse(Struct, frozen=True, kw_only=True):
     soft: bool = False
 
 
-class Asker(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Asker(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True):
     """The sub-agent that asks a question which its caller passes on to the user."""
 
     call_id: Name
@@ -106,7 +106,7 @@ class Asker(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Names of the tools that are sub-agents, from the run's own down to the one that asks."""
 
 
-class Question(Struct, frozen=True):
+class Question(ExplainedStruct, frozen=True):
     """A question to the user, answered under its call id.
 
     With a `tool`, it asks to approve a call of that tool; with `extends`, whether the run may make more steps.
@@ -162,7 +162,7 @@ def ask_again(question: Question, unclear: str) -> Question:
     return replace(question, text=text, unclear=question.unclear + 1)
 
 
-class SubagentUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SubagentUse(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True):
     """Usage of all sub-agents of a run together, including nested sub-agents."""
 
     runs: int = 0
@@ -186,7 +186,7 @@ class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """False if the rest of the response was not read to its end."""
 
 
-class CutSavings(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CutSavings(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True):
     """Output that the model did not write because its responses were cut at a completion call."""
 
     cuts: int = 0
@@ -244,7 +244,8 @@ class CutSavings(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{'' if self.measured == self.cuts else 'about '}{tokens:,}{money}"
 
 
-class Outcome(Struct, Generic[OutputT], metaclass=ShortSignatureMeta, frozen=True, kw_only=True, dict=True):
+@explained_attributes
+class Outcome(ExplainedStruct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
     """The result of a run."""
 
     run_id: str

@@ -19,6 +19,7 @@ from .errors import WrongUse, did_you_mean
 from .limits import RECOMMENDED, Limits
 from .policy import POLICIES, Policy
 from .settings import Settings, settings_from_record
+from .wrong_calls import explained
 
 OFF = "off"
 """Written in a file for None, which TOML lacks: the setting is switched off."""
@@ -62,6 +63,7 @@ class Fitted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     """The share of each kind of step in those sessions (`StepKind`), from 0 to 1; None in a file of format 1."""
 
 
+@explained
 def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
     """Build a policy from plain data (a parsed TOML file).
 

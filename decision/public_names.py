@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from importlib import import_module
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
+from .errors import WrongAttribute, WrongName, similar
+from .other_names import other_name
+
 P = ParamSpec("P")
 R = TypeVar("R")
+
+PACKAGES = (
+    "endstop",
+    *(f"endstop.{name}" for name in ("decision", "providers", "tools", "observers", "follow", "testing")),
+)
+"""Packages that are searched for a name that another one does not have."""
 
 
 def lazy_names(
@@ -29,7 +40,7 @@ def lazy_names(
             value = namespace[name] = getattr(import_module(f".{home_of[name]}", package), name)
             return value
         if name not in old:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise _unknown(package, name, home_of.keys() | set(namespace["__all__"]))
         home, _, new = old[name].rpartition(".")
         _warn(f"{package}.{name}", old[name], stacklevel=3)
         return getattr(import_module(home), new)
@@ -40,6 +51,38 @@ def lazy_names(
     return get, names
 
 
+def _unknown(package: str, name: str, known: Iterable[str]) -> Exception:
+    """Return the error for a name that a package does not have.
+
+    `from ... import ...` says nothing of an AttributeError, so it gets an ImportError, unless a module is wanted.
+    """
+    if name.startswith("_"):
+        return AttributeError(f"module {package!r} has no attribute {name!r}")
+    if find_spec(f"{package}.{name}") is not None:
+        return WrongAttribute(f"{package}.{name} is not imported: write `import {package}.{name}`", name)
+    text = f"{package} has no {name!r}{other_name(package, name) or _home(name) or similar(name, known)}"
+    return WrongName(text) if _asked_by_import() else WrongAttribute(text, name)
+
+
+def _home(name: str) -> str:
+    """Return which package has a public name; empty if none has it."""
+    for package in PACKAGES:
+        if name in import_module(package).__all__:
+            return f": it is in {package}: write `from {package} import {name}`"
+    return ""
+
+
+def _asked_by_import() -> bool:
+    """Return whether `from ... import ...` asks a package for a name."""
+    frame = inspect.currentframe()
+    for _ in range(4):  # this function, `_unknown`, `__getattr__`, and what has asked
+        if frame is None:
+            return False
+        asks = frame.f_code.co_name
+        frame = frame.f_back
+    return asks == "_handle_fromlist"
+
+
 def renamed_keywords(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function also accept keywords under their old names, each mapped to its new name here, and warn."""
 
@@ -47,7 +90,7 @@ def renamed_keywords(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R
         @wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> R:
             for old in renamed.keys() & keywords.keys():
-                _warn(f"the argument {old}", renamed[old], stacklevel=3)
+                _warn(f"the argument {old}", renamed[old], stacklevel=4)  # `checked` calls the constructor
                 keywords[renamed[old]] = keywords.pop(old)
             return function(*args, **keywords)
 

@@ -18,19 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec import Struct
-
 from .decisions import Decision, GoOn, Pause, Stop
 from .echoes import is_announcement, is_echo
 from .facts import Facts
 from .finish_words import describe_finish_word
 from .policy import Policy
+from .wrong_calls import CheckedStruct
 
 LONGEST_WORD = 80
 """Maximum number of characters of a finish word that a message shows."""
 
 
-class Rule(Struct, frozen=True):
+class Rule(CheckedStruct, frozen=True):
     """A decision rule or a guard."""
 
     priority: str

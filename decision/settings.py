@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Mapping
 from functools import cache
 from math import isfinite
-from typing import Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from .argument_types import IN_A_FILE, describe_type, fits
 from .errors import WrongUse
-from .signatures import ShortSignatureMeta
+from .wrong_calls import ExplainedStruct
 
 _Group = TypeVar("_Group", bound="Settings")
 
 
-class Settings(
-    Struct,
-    metaclass=ShortSignatureMeta,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    repr_omit_defaults=True,
-):
+class Settings(ExplainedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True, repr_omit_defaults=True):
     """A group of settings. A wrong value raises WrongUse with the setting's name, its value and what is allowed."""
 
     section: ClassVar[str] = ""
@@ -39,8 +32,8 @@ class Settings(
             value = getattr(self, name)
             if isinstance(value, float) and not isfinite(value):
                 raise WrongUse(f"{self.section}{name} is {value}: use a finite number, or leave it out")
-            if not _fits(value, kind):
-                raise WrongUse(f"{self.section}{name} is {value!r}: use {describe_type(kind)}")
+            if not fits(value, kind):
+                raise WrongUse(f"{self.section}{name} is {value!r}: use {describe_type(kind, IN_A_FILE)}")
             if isinstance(value, list):
                 force_setattr(self, name, tuple(value))
 
@@ -97,31 +90,3 @@ def _with_old_meaning(group: type[Struct], data: Any) -> Any:
         if isinstance(kind, type) and issubclass(kind, Settings):
             filled[name] = _with_old_meaning(kind, filled.get(name, {}))
     return filled
-
-
-def describe_type(kind: Any) -> str:
-    """Describe a type's values for an error message: `a whole number, or None ("off" in a file)`."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        words = " or ".join(describe_type(part) for part in parts if part is not type(None))
-        return f'{words}, or None ("off" in a file)' if type(None) in parts else words
-    if origin is Literal:
-        return " or ".join(repr(part) for part in parts)
-    if origin is tuple:
-        of = _MANY.get(parts[0]) or describe_type(parts[0])
-        return f"a list of {of}"
-    return _ONE.get(kind) or f"{kind.__name__}(...), in a file a separate section"
-
-
-_ONE = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-_MANY = {int: "whole numbers", str: "texts"}
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    if isinstance(kind, type) and issubclass(kind, Struct):
-        return isinstance(value, kind)
-    try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        return False
-    return True

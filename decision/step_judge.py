@@ -14,12 +14,14 @@ from . import events as ev
 from .facts import Facts
 from .run_origin import is_foreign
 from .step_history import StepHistory
+from .wrong_calls import checked
 
 E = TypeVar("E", bound=ev.Event)
 JUDGED_EVENTS: frozenset[type] = frozenset({ev.RunStarted, ev.StepFinished})
 """Types of the events from which a `StepJudge` learns. Events of other types need not be fed to it."""
 
 
+@checked
 class StepJudge:
     """Judges the steps of one run, or of several runs in a row. Feed it every event before you fold the event.
 

@@ -17,6 +17,7 @@ from . import events as ev
 from .call_arguments import count_members
 from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, ToolSpec, UserMessage
 from .outcome import Asker
+from .wrong_calls import checked
 
 IMAGE_CHARACTERS = 6000
 """Number of characters that an image counts for: 1500 tokens, about the most that providers charge for one."""
@@ -40,6 +41,7 @@ SUBAGENT_LEFT = "Not finished: its sub-agent had asked the user a question, and 
 """Content of the result of a call whose sub-agent had asked a question when the user sent a new prompt instead."""
 
 
+@checked
 class Transcript:
     """The messages of a session so far. Feed it every event of the session in order; O(1) per event."""
 

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple, get_args, get_origin
 from endstop.analysis.published_policies import PUBLISHED, PublishedPolicy
 from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
+from endstop.decision.argument_types import IN_A_FILE, describe_type
 from endstop.decision.finish_words import ACTIONS, documented_words
-from endstop.decision.settings import Settings, describe_type, setting_types
+from endstop.decision.settings import Settings, setting_types
 from endstop.decision.until_rules import ALL_GUARDS, ALL_RULES
 from endstop.evaluation import EVALUATED_STATUSES
 from endstop.web.ag_ui.protocol import custom_name
@@ -309,7 +310,7 @@ def _values(group: type[Settings], name: str) -> str:
     off = ', or "off"' if _takes(group, name, None) and getattr(group(**{name: None}), name) is None else ""
     of = [part for part in get_args(kind) if part not in (NoneType, Ellipsis)] or [kind]
     if not {int, float} & set(of):
-        return describe_type(kind).replace(" or ", ", ").replace("'", "`") + off
+        return describe_type(kind, IN_A_FILE).replace(" or ", ", ").replace("'", "`") + off
     whole, many = int in of, get_origin(kind) is tuple
     taken = [n for n in (TRIED if whole else TRIED_SHARES) if _takes(group, name, (n,) if many else n)]
     least, most = taken[0], taken[-1]
@@ -338,7 +339,8 @@ def _meanings(kind: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in reversed([k for k in kind.__mro__ if k.__module__.startswith("endstop")]):
         tree = ast.parse(Path(inspect.getfile(one)).read_text(encoding="utf-8"))
-        body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == one.__name__)
+        classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+        body = next(node.body for node in classes if node.name == one.__name__)
         for field, after in pairwise(body):
             match field, after:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):

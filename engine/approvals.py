@@ -26,6 +26,7 @@ from .decision import Question, ToolCall, WrongUse
 from .decision.errors import did_you_mean
 from .decision.events import QuestionAsked
 from .decision.policy import fill_in
+from .decision.wrong_calls import checked, explained
 from .hook_runner import run_hook
 from .hooks import Verdict
 from .tools.results import truncate
@@ -43,6 +44,7 @@ NEVER_ASKED = "Not run: its tool needs the user's approval now, and did not when
 """Result text of a call that waited behind an approval and whose own tool needs approval only now."""
 
 
+@explained
 @dataclass(frozen=True, slots=True)
 class Approve:
     """The user's approval of a call. arguments: replace all of the model's arguments; None: the call keeps those."""
@@ -50,6 +52,7 @@ class Approve:
     arguments: Mapping[str, Any] | None = None
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Deny:
     """The user's denial of a call. reason: given to the model in the call's result."""

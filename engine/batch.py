@@ -20,15 +20,16 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from msgspec import Struct
 
-from .config import RunConfig
+from .config import RunConfig, provider_of
 from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
 from .decision.outcome import CutSavings, OutputT
+from .decision.wrong_calls import ExplainedStruct, checked, explained_attributes, refused
 from .providers import Provider
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
@@ -36,6 +37,8 @@ from .run import TIDY_SECONDS, Run
 from .tasks import PreparedTask, Task, TaskResult, prepare_tasks
 
 
+@explained_attributes
+@checked
 class Fleet(Generic[OutputT]):
     """Handle of a batch of runs. Made by `Engine.run_many`; entering it starts the first runs.
 
@@ -45,6 +48,11 @@ class Fleet(Generic[OutputT]):
     holds: context managers (providers) that stay open as long as the fleet, so that its runs share connections.
     clock: tells how long the fleet took; by default the system's.
     """
+
+    if not TYPE_CHECKING:  # type checkers refuse these uses themselves
+        __await__ = refused("Fleet", "await")
+        __iter__ = refused("Fleet", "for")
+        __enter__ = __exit__ = refused("Fleet", "with")
 
     def __init__(
         self,
@@ -235,7 +243,7 @@ class Fleet(Generic[OutputT]):
 def fleet_of(
     config: RunConfig,
     tasks: Iterable[str | Task],
-    providers: Provider | Sequence[Provider] | None,
+    providers: Provider | str | Sequence[Provider | str] | None,
     limit: int,
     record: str | os.PathLike[str] | None,
     keep: bool,
@@ -247,15 +255,24 @@ def fleet_of(
     if providers is None:
         chosen: list[Provider] = [config.provider]
     else:
-        chosen = list(providers) if isinstance(providers, Sequence) else [providers]
+        one = isinstance(providers, str) or not isinstance(providers, Sequence)
+        several = cast("Sequence[Provider | str]", [providers] if one else providers)
+        chosen = [provider_of(provider) for provider in several]
     if not chosen:
         raise WrongUse("providers is empty: name one or more, or leave it out for the engine's own")
-    given = [task if isinstance(task, Task) else Task(task) for task in tasks]
+    given = [_task_of(number, task) for number, task in enumerate(tasks, 1)]
     brought = [task.provider for task in given if task.provider is not None]
     if not isinstance(drain, int | float) or not 0 <= drain <= 1:
         raise WrongUse(f"drain is {drain!r}: use True, False, or the share of the tasks, from 0 to 1")
     jobs = prepare_tasks(config, given, chosen, record, drain)
     return Fleet(jobs, limit=limit, keep=keep, holds=[*chosen, *brought], clock=config.runtime.clock)
+
+
+def _task_of(number: int, task: Any) -> Task:
+    try:
+        return task if isinstance(task, Task) else Task(task)
+    except WrongUse as error:
+        raise WrongUse(f"task {number}: {error}") from None
 
 
 DETAIL = 200
@@ -270,7 +287,7 @@ class NamedFailure(Struct, frozen=True, kw_only=True):
     detail: str
 
 
-class ProviderSummary(Struct, frozen=True, kw_only=True):
+class ProviderSummary(ExplainedStruct, frozen=True, kw_only=True):
     """The results of one provider, or of all of them."""
 
     provider: str
@@ -304,7 +321,7 @@ class ProviderSummary(Struct, frozen=True, kw_only=True):
     """The results whose status is `failed`, with the reason of each."""
 
 
-class Summary(Struct, frozen=True, kw_only=True):
+class Summary(ExplainedStruct, frozen=True, kw_only=True):
     """The results of a fleet."""
 
     providers: tuple[ProviderSummary, ...]

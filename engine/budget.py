@@ -18,11 +18,13 @@ from math import inf
 from .decision import Event, Price, Usage, WrongUse
 from .decision.cost import with_cost
 from .decision.events import AttemptFailed, BudgetRefused, CheckEnded, ResponseFinished, StepFinished, VerdictGiven
+from .decision.wrong_calls import checked
 
 EXPECTED_FIRST_OUTPUT = 500
 """Expected output tokens of a run's first response; each later one is expected to be as long as the one before."""
 
 
+@checked
 class Budget:
     """Limits for all runs together; each is off unless set.
 

@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from .decision import Usage, WrongUse
 from .decision.errors import error_text
 from .decision.until_facts import CheckSaid
+from .decision.wrong_calls import checked
 from .tools.child_process import check_variable_names, child_environment, run_command
 
 if TYPE_CHECKING:
@@ -45,11 +46,13 @@ NOT_STARTED = frozenset({126, 127})
 """Exit codes of the shell for a command that is not executable or does not exist."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Met:
     """The work is done."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class NotMet:
     """The work is not done yet."""
@@ -64,6 +67,7 @@ class NotMet:
     """Without a score: what fails. A set that was not seen before counts as progress."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Impossible:
     """The work cannot be done, whatever else is tried: the run ends as `blocked`."""

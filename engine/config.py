@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from .decision import Event, Facts, Message, Outcome, Policy, Price, SystemMessa
 from .decision import decide as built_in_decide
 from .decision.events import RunFinished
 from .decision.policy import shipped_policy
+from .decision.wrong_calls import checked
 from .evaluation import Evaluator
 from .event_bus import DEFAULT_CAPACITY, Lagged
 from .hooks import SystemPrompt, qualified_name
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from .until import Until
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Observers(OptionGroup):
     """Functions that observe or surround a run without influencing it. Raises WrongUse for wrong values.
@@ -169,9 +171,9 @@ class RunConfig:
         known = {provider.model: self.prices.of(provider) for provider in iter_leaf_providers(self.provider)}
         return {model: price for model, price in known.items() if price is not None}
 
-    def with_provider(self, provider: Provider, evaluate: Evaluator | None = None) -> RunConfig:
+    def with_provider(self, provider: Provider | str, evaluate: Evaluator | None = None) -> RunConfig:
         """Return a copy with another provider, and another evaluator if one is given. Raises WrongUse."""
-        check_provider(provider)
+        provider = provider_of(provider)
         hooks = self.hooks if evaluate is None else replace(self.hooks, evaluate=evaluate)
         return replace(self, provider=provider, hooks=hooks)
 
@@ -188,6 +190,16 @@ class RunConfig:
         """Return a copy with more middleware, which is entered after (inside) the existing one. Raises WrongUse."""
         observers = replace(self.observers, middleware=(*self.observers.middleware, *middleware))
         return replace(self, observers=observers)
+
+
+def provider_of(provider: Provider | str) -> Provider:
+    """Return the given provider, or the one of a model with this name. Raises WrongUse."""
+    if isinstance(provider, str):
+        from .providers.model_names import provider_for
+
+        return provider_for(provider)
+    check_provider(provider)
+    return provider
 
 
 def policy_of(policy: Policy | str) -> Policy:
@@ -229,22 +241,6 @@ GROUPS = {
     "runtime": Runtime,
 }
 """The parameters of `Engine` that hold a group of settings."""
-
-GROUP_OF = {setting.name: parameter for parameter, group in GROUPS.items() for setting in fields(group)}
-"""Maps each setting in a group to the parameter of `Engine` that holds the group."""
-
-_RENAMED = {"intents": "prompt_handlers", "around": "middleware", "recalled": "replay"}
-
-
-def refuse_ungrouped(names: Sequence[str]) -> None:
-    """Refuse keywords that `Engine` does not take. Raises WrongUse if one is a setting of a group, else TypeError."""
-    for name in names:
-        setting = _RENAMED.get(name, name)
-        if setting in GROUP_OF:
-            parameter = GROUP_OF[setting]
-            group = GROUPS[parameter].__name__
-            raise WrongUse(f"{name} is set in a group now: Engine(..., {parameter}={group}({setting}=...))")
-    raise TypeError(f"Engine() got an unexpected keyword argument {names[0]!r}")
 
 
 def fixed_system(system: str | SystemPrompt | None, toolbox: Toolbox) -> str:

@@ -11,12 +11,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct
-
 from .decision import Image, Message, WrongUse
+from .decision.wrong_calls import ExplainedStruct
 
 
-class StepKey(Struct, frozen=True):
+class StepKey(ExplainedStruct, frozen=True):
     """Identifier of a durable step. Written as `run/step/call`, which is globally unique."""
 
     session: str
@@ -79,7 +78,7 @@ class Steps(Protocol):
         ...
 
 
-class JobAnswer(Struct, frozen=True, kw_only=True):
+class JobAnswer(ExplainedStruct, frozen=True, kw_only=True):
     """Answer to an open question, as a job holds it."""
 
     call_id: str
@@ -94,7 +93,7 @@ class JobAnswer(Struct, frozen=True, kw_only=True):
     """Images of an answer in words; the text has their marks."""
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class Job(ExplainedStruct, frozen=True, kw_only=True):
     """A run to start or to resume. Everything else it needs is in the store."""
 
     run_id: str

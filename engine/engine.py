@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from copy import copy
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Never, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from .base.ids import new_session_id
 from .budget import Budget
@@ -20,13 +20,14 @@ from .config import (
     fixed_system,
     policy_for_output,
     policy_of,
-    refuse_ungrouped,
+    provider_of,
     toolbox_of,
 )
 from .connections import connected
 from .decision import Outcome, Policy, WrongUse
 from .decision.errors import did_you_mean
 from .decision.outcome import OutputT
+from .decision.wrong_calls import checked, explained_attributes, refused
 from .dependencies import DepsFactory, check_deps
 from .evaluation import Evaluator
 from .hooks import SystemPrompt
@@ -42,7 +43,7 @@ from .tools.run_context import DepsT, RunContext
 from .tools.tool import Approval, Tool
 from .tools.user_functions import check_functions
 from .user_message import Prompt
-from .validation import check_output, check_prices, check_provider, check_record
+from .validation import check_output, check_prices, check_record
 
 if TYPE_CHECKING:
     from .batch import Fleet
@@ -52,10 +53,12 @@ if TYPE_CHECKING:
     from .until import Until
 
 
+@explained_attributes
+@checked
 class Engine(Generic[DepsT, OutputT]):
     """Runner of agents with a provider, tools and a policy. Safe for many runs at once in one event loop.
 
-    provider: the source of responses.
+    provider: the source of responses, or the name of a model, as for `endstop run --model`.
     tools: the tools that the model may call. `presets` are added to them, except completion tools if `tools` has one.
     policy: when a run goes on, pauses and stops; a `Policy`, or the name of a shipped one (`POLICIES`).
     output: the type of `Outcome.output`: a pydantic model, a dataclass, a TypedDict, a msgspec Struct, or a list or a
@@ -80,10 +83,17 @@ class Engine(Generic[DepsT, OutputT]):
     measured. As an async context manager it keeps the provider's connections open between runs.
     """
 
+    if not TYPE_CHECKING:  # type checkers refuse these uses themselves
+        __await__ = refused("Engine", "await")
+        __iter__ = refused("Engine", "for")
+        __aiter__ = refused("Engine", "async for")
+        __enter__ = __exit__ = refused("Engine", "with")
+        __call__ = refused("Engine", "()")
+
     @overload
     def __init__(
         self,
-        provider: Provider,
+        provider: Provider | str,
         *,
         tools: Sequence[Tool] = ...,
         presets: Sequence[Tool] = ...,
@@ -104,7 +114,7 @@ class Engine(Generic[DepsT, OutputT]):
     @overload
     def __init__(
         self,
-        provider: Provider,
+        provider: Provider | str,
         *,
         tools: Sequence[Tool] = ...,
         presets: Sequence[Tool] = ...,
@@ -124,7 +134,7 @@ class Engine(Generic[DepsT, OutputT]):
 
     def __init__(
         self,
-        provider: Provider,
+        provider: Provider | str,
         *,
         tools: Sequence[Tool] = (),
         presets: Sequence[Tool] = (finish_task,),
@@ -140,11 +150,8 @@ class Engine(Generic[DepsT, OutputT]):
         record_options: RecordOptions = RecordOptions(),  # noqa: B008
         observers: Observers = Observers(),  # noqa: B008
         runtime: Runtime = Runtime(),  # noqa: B008
-        **ungrouped: Never,
     ) -> None:
-        if ungrouped:
-            refuse_ungrouped(list(ungrouped))
-        check_provider(provider)
+        provider = provider_of(provider)
         policy = policy_of(policy)
         check_functions(system=None if isinstance(system, str) else system)
         check_prices(prices)
@@ -339,7 +346,7 @@ class Engine(Generic[DepsT, OutputT]):
         self,
         tasks: Iterable[str | Task],
         *,
-        providers: Provider | Sequence[Provider] | None = None,
+        providers: Provider | str | Sequence[Provider | str] | None = None,
         limit: int = 10,
         record: str | os.PathLike[str] | None = None,
         keep: bool = True,
@@ -361,7 +368,7 @@ class Engine(Generic[DepsT, OutputT]):
     async def race(
         self,
         prompt: Prompt,
-        providers: Sequence[Provider],
+        providers: Sequence[Provider | str],
         *,
         compare: bool = False,
         deps: DepsT | None = None,
@@ -412,7 +419,7 @@ class Engine(Generic[DepsT, OutputT]):
             approval=approval,
         )
 
-    def with_provider(self, provider: Provider, *, evaluate: Evaluator | None = None) -> Engine[DepsT, OutputT]:
+    def with_provider(self, provider: Provider | str, *, evaluate: Evaluator | None = None) -> Engine[DepsT, OutputT]:
         """Return an engine like this one with another provider.
 
         evaluate: replaces the evaluator, too; None keeps it.

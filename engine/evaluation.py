@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from .decision import Outcome, Status
+from .decision.wrong_calls import checked
 from .tools.child_process import run_command
 from .tools.run_context import DepsT, RunContext
 
@@ -32,6 +33,7 @@ MAX_OUTPUT_CHARACTERS = 20_000
 """Most characters of a command's output that are kept, from its end."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationInput(Generic[DepsT]):
     """Input of an evaluator."""
@@ -46,6 +48,7 @@ class EvaluationInput(Generic[DepsT]):
     """Ids and dependencies of the run, and the owner and metadata of its session."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """Answer of an evaluator."""

@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from msgspec import Struct
-
 from .decision import Event
 from .decision.events import RunFinished
+from .decision.wrong_calls import ExplainedStruct, checked
 
 DEFAULT_CAPACITY = 4096
 """Default number of events that a bus keeps."""
 
 
-class Lagged(Struct, frozen=True):
+class Lagged(ExplainedStruct, frozen=True):
     """Marker in place of events that a reader missed because it was too slow or started too late."""
 
     missed: int
@@ -28,6 +27,7 @@ class Lagged(Struct, frozen=True):
     """Sequence number of the next event in the stream."""
 
 
+@checked
 class Bus:
     """Events of one run. keep: how many of the latest stay readable, 1 or more."""
 

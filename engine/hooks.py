@@ -19,10 +19,9 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Struct
-
 from .check_answers import CommandCheck
 from .decision import Message, Prompts, TextKind, ToolCall, Usage, UserMessage, WrongUse
+from .decision.wrong_calls import CheckedStruct, checked
 from .providers import Provider
 from .side_request import NO_ANSWER, complete_text, render_message, summarise
 from .tools.results import Completion
@@ -37,11 +36,13 @@ LATEST = 20
 """Number of the latest messages that a `ModelJudge` sees, in addition to all messages of the user."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Accept:
     """A gate's acceptance of a completion: the run ends."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Reject:
     """A gate's rejection of a completion, which is handed back to the model with this reason."""
@@ -49,7 +50,7 @@ class Reject:
     reason: str
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(CheckedStruct, frozen=True):
     """Answer of a judge: `complete` or `incomplete`, and why. Every hook's answer is recorded in this form.
 
     A compactor that itself asks a model returns `Verdict("summarised", text, usage)`, so that the usage is counted.
@@ -63,6 +64,7 @@ class Verdict(Struct, frozen=True):
     """Usage of the model that was asked, which counts as the run's; None if none was."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer to the prompt without asking the model. With `Engine(output=...)` the text is that output as JSON."""
@@ -70,6 +72,7 @@ class Answer:
     text: str
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
     """A message that the model reads before it answers."""
@@ -106,6 +109,7 @@ Compactor = Callable[[Sequence[Message], Progress[Any]], Awaitable[Compacted] | 
 exchanges, so that no call is separated from its result. Its answer replaces them, except the user's latest prompt."""
 
 
+@checked
 class ModelCompactor:
     """A compactor that asks the given model for a summary. The cost counts as cost of the run.
 
@@ -131,6 +135,7 @@ SystemPrompt = Callable[[Progress[Any]], Awaitable[str] | str]
 """Function that returns the system prompt of the next request, called before each step. "" for none."""
 
 
+@checked
 class ModelJudge:
     """A judge that asks a model. The cost counts as cost of the run.
 

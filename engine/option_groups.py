@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 
 from .decision import Decision, Facts, FinishReason, Policy, Rule, ToolCall, WrongUse
 from .decision.finish_words import check_finish_words
+from .decision.wrong_calls import checked
 from .effects import Effects
 from .evaluation import Evaluator
 from .event_log import Log
@@ -47,6 +48,7 @@ class OptionGroup:
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Hooks(OptionGroup):
     """Your functions that take part in decisions about a run (`hooks.py`). Their answers are recorded.
@@ -84,6 +86,7 @@ class Hooks(OptionGroup):
         object.__setattr__(self, "rules", checked_rules(self.rules))
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ModelOptions(OptionGroup):
     """Settings of model requests, and the meaning of unknown finish words. Raises WrongUse for wrong values."""
@@ -101,6 +104,7 @@ class ModelOptions(OptionGroup):
         object.__setattr__(self, "finish_words", check_finish_words(self.finish_words))
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RecordOptions(OptionGroup):
     """Options for writing events to a record. Raises WrongUse for wrong values."""
@@ -132,6 +136,7 @@ class ReplaySource(Protocol):
         ...
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Runtime(OptionGroup):
     """Clock, decision function and tool executor: replaced by replays and tests, rarely in production.

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from .batch import Fleet, Summary
-from .config import RunConfig
+from .config import RunConfig, provider_of
 from .decision import Usage, WrongUse
 from .decision.outcome import OutputT
+from .decision.wrong_calls import checked
 from .providers import Provider
 from .providers.clock import Clock
 from .tasks import PreparedTask, Records, TaskResult, numbered, prepare_task
@@ -31,6 +32,7 @@ CAUSE = "race"
 """The recorded cause of a run that was cancelled because another one won."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceResult(Generic[OutputT]):
     """Result of a race."""
@@ -97,21 +99,22 @@ class Racing:
 def racing(
     config: RunConfig,
     prompt: Prompt,
-    providers: Sequence[Provider],
+    providers: Sequence[Provider | str],
     compare: bool,
     record: str | os.PathLike[str] | None,
     deps: Any = None,
 ) -> Racing:
     """Return the race of these providers. One that is given twice races twice."""
     message = user_message(prompt)
-    if not isinstance(providers, Sequence):
+    if isinstance(providers, str) or not isinstance(providers, Sequence):
         raise WrongUse(f"providers is {preview(providers)}: a race takes two or more: write [one, another]")
     records = Records(record) if record is not None else None
-    configs = [config.with_provider(provider) for provider in providers]
+    racers = [provider_of(provider) for provider in providers]
+    configs = [config.with_provider(provider) for provider in racers]
     taken: Counter[str] = Counter()
-    names = [numbered(provider.model, taken) for provider in providers]
+    names = [numbered(provider.model, taken) for provider in racers]
     jobs = [
         prepare_task(chosen, message, number, name, name, records, deps=deps)
         for number, (chosen, name) in enumerate(zip(configs, names, strict=True))
     ]
-    return Racing(jobs, compare=compare, holds=providers, clock=config.runtime.clock)
+    return Racing(jobs, compare=compare, holds=racers, clock=config.runtime.clock)

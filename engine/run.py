@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from msgspec.structs import replace
 
@@ -24,6 +24,7 @@ from .decision import Decision, Event, Facts, Outcome, Stop, WrongUse, build_out
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished, SubagentStarted
 from .decision.outcome import OutputT
+from .decision.wrong_calls import checked, explained_attributes, refused
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator
 from .event_bus import Bus, Lagged
@@ -40,6 +41,8 @@ TIDY_SECONDS = 10.0
 """Seconds that leaving `async with run` waits for a run to clean up before it cancels the task."""
 
 
+@explained_attributes
+@checked
 class Run(Generic[OutputT]):
     """Handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run.
 
@@ -47,6 +50,12 @@ class Run(Generic[OutputT]):
     bus: where the run publishes its events.
     body: function that the run's task executes, called with this handle.
     """
+
+    if not TYPE_CHECKING:  # type checkers refuse these uses themselves
+        __await__ = refused("Run", "await")
+        __iter__ = refused("Run", "for")
+        __enter__ = __exit__ = refused("Run", "with")
+        __call__ = refused("Run", "()")
 
     def __init__(self, run_id: str, session_id: str, bus: Bus, body: Callable[[Run[OutputT]], Awaitable[None]]) -> None:
         self.id = run_id

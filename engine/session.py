@@ -40,6 +40,7 @@ from .decision.events import (
 )
 from .decision.outcome import OutputT
 from .decision.policy import Policy, for_recorded_run
+from .decision.wrong_calls import checked, explained_attributes, refused
 from .dependencies import dependencies
 from .durability import Steps
 from .effects import Effects, Live
@@ -81,6 +82,8 @@ if TYPE_CHECKING:
     from .until_work import WorkCheck
 
 
+@explained_attributes
+@checked
 class Session(Generic[DepsT, OutputT]):
     """A conversation. Made by `Engine.session` and `Engine.resume`.
 
@@ -91,6 +94,13 @@ class Session(Generic[DepsT, OutputT]):
     busy: what a second run does while one is in progress: `refuse` raises WrongUse, `queue` waits for its turn.
     history: the messages before its first prompt, checked (`message_history.py`).
     """
+
+    if not TYPE_CHECKING:  # type checkers refuse these uses themselves
+        __await__ = refused("Session", "await")
+        __iter__ = refused("Session", "for")
+        __aiter__ = refused("Session", "async for")
+        __enter__ = __exit__ = refused("Session", "with")
+        __aenter__ = __aexit__ = refused("Session", "async with")
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from uuid import uuid4
 from .config import RunConfig
 from .decision import Facts, Outcome, Status, UserMessage, WrongUse
 from .decision.outcome import OutputT
+from .decision.wrong_calls import checked
 from .evaluation import Evaluator
 from .providers import Provider
 from .run import Run
@@ -24,6 +25,7 @@ from .tools.user_functions import check_functions
 from .user_message import Prompt, user_message
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Task:
     """A prompt in a batch. A plain string is a task with only a prompt. Raises WrongUse for an invalid evaluator."""
@@ -42,6 +44,7 @@ class Task:
         check_functions(evaluate=self.evaluate)
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult(Generic[OutputT]):
     """Result of one task."""

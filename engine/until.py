@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from .check_answers import Check, CommandCheck
 from .decision import Policy, WrongUse
 from .decision.until_rules import CHECK_GUARD, CHECK_RULE
+from .decision.wrong_calls import checked
 from .tools.control import report_blocked
 from .tools.tool import Tool, Toolbox
 from .tools.user_functions import check_functions
@@ -29,6 +30,7 @@ SHARE = 0.25
 """Default of `Until.share`."""
 
 
+@checked
 class Until:
     """When the work of a run is done: once all these checks are met, which are asked in order.
 

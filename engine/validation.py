@@ -118,8 +118,6 @@ def check_tools(role: str, tools: Any) -> None:
 
 def check_provider(provider: Any) -> None:
     """Check that a provider is an object with a method `stream`."""
-    if isinstance(provider, str):
-        raise WrongUse(f"provider: {provider!r} is a name: write LiteLLM({provider!r}), or OpenAICompatible(name, URL)")
     if isinstance(provider, type):
         raise WrongUse(f"provider: {provider.__name__} is a class: create an instance, as in {provider.__name__}(...)")
     if not callable(getattr(provider, "stream", None)):

@@ -11,11 +11,13 @@ import anyio
 
 from ..decision import AnyChunk, AttemptEnded, FinishReport, ModelSelected, WrongUse
 from ..decision.finish_words import describe_finish_word, is_server_failure
+from ..decision.wrong_calls import checked
 from .clock import Clock
 from .errors import ProviderError, Unavailable, attempt_ended
 from .provider import Provider, Request
 
 
+@checked
 class Wrapper:
     """Base class of a provider that wraps one or more others. Its model and endpoint are those of the first.
 

@@ -11,6 +11,7 @@ import msgspec
 
 from ..decision import ToolSpec, WrongUse
 from ..decision.public_names import renamed_keywords
+from ..decision.wrong_calls import checked
 from .anthropic_format import Turn, TurnJoiner, encode_system, encode_tools, encode_turn
 from .anthropic_stream import AnthropicStream
 from .cache_marks import CacheMarks
@@ -31,6 +32,7 @@ CHOICES = {"required": "any", "none": "none"}
 """The API's names for a `tool_choice`. `auto` is its default and not sent."""
 
 
+@checked
 class Anthropic(HTTPProvider):
     """A Claude model, as in `Anthropic("claude-sonnet-4-5")`; its name may begin with `anthropic/`.
 

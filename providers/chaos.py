@@ -15,11 +15,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..decision import AnyChunk, FinishReport, TextDelta, ToolCallDelta
+from ..decision.wrong_calls import checked
 from ._wrapper import Wrapper
 from .errors import Interrupted, RateLimited, Unavailable
 from .provider import Provider, Request
 
 
+@checked
 class Chaos(Wrapper):
     """Wrapper that injects faults. Each keyword is a probability from 0 to 1; the same `seed` gives the same faults.
 

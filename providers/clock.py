@@ -8,6 +8,8 @@ from typing import Protocol
 
 import anyio
 
+from ..decision.wrong_calls import checked
+
 
 class Clock(Protocol):
     """Source of time for engine and wrappers."""
@@ -29,6 +31,7 @@ class Clock(Protocol):
         ...
 
 
+@checked
 class SystemClock:
     """The system's clocks."""
 

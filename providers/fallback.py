@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from ..decision import AnyChunk
+from ..decision.wrong_calls import checked
 from ._wrapper import RetryingStream, Wrapper
 from .errors import ProviderError
 from .provider import Provider, Request
@@ -14,6 +15,7 @@ NO_FALLBACK = frozenset({"cancelled", "exhausted"})
 """Kinds of errors that are not the provider's fault: another provider would not help."""
 
 
+@checked
 class Fallback(Wrapper):
     """Wrapper that uses the first provider and, when it fails, the next one. The last one's error is raised.
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from ..decision import WrongUse
 from ..decision.public_names import renamed_keywords
+from ..decision.wrong_calls import checked
 from .endpoint_url import split_credentials
 from .gemini_format import RequestEncoder
 from .gemini_stream import GeminiStream
@@ -20,6 +21,7 @@ KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """Environment variables that may hold the key, in the order of Google's own SDK."""
 
 
+@checked
 class Gemini(HTTPProvider):
     """A model behind Gemini's own API, as in `Gemini("gemini-2.5-flash")`.
 

@@ -22,6 +22,7 @@ import anyio.to_thread
 from ..decision import AnyChunk, FinishReason, FinishReport, UsageReport, WrongUse
 from ..decision.errors import missing_extra, similar
 from ..decision.finish_words import check_finish_words
+from ..decision.wrong_calls import checked
 from ._wrapper import wait_shielded
 from .cache_marks import CacheMarks
 from .endpoint_url import mask_url, public_url, split_credentials
@@ -61,6 +62,7 @@ COUNTING = ("anthropic.chat.transformation", "bedrock.chat.converse_transformati
 """litellm modules that count tokens only to estimate reasoning tokens (seen in 1.103.0 to 1.109.1)."""
 
 
+@checked
 class LiteLLM:
     """A model by its litellm name, such as `anthropic/claude-sonnet-4-5`.
 

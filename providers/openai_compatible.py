@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..decision import AssistantMessage, FinishReason, Message, ToolResult, ToolSpec
+from ..decision.wrong_calls import checked
 from .chat_reasoning import add_returned
 from .chat_stream import ChatStream
 from .http_provider import LARGEST_RESPONSE, HTTPProvider
@@ -31,6 +32,7 @@ OPENROUTER = "openrouter.ai"
 """Host that reports the cost of a response on request (OpenRouter documentation, "Usage Accounting")."""
 
 
+@checked
 class OpenAICompatible(HTTPProvider):
     """A model behind an endpoint with OpenAI's chat completions API.
 

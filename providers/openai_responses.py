@@ -15,6 +15,7 @@ import msgspec
 
 from ..decision import Message, SystemMessage, ToolSpec, WrongUse
 from ..decision.public_names import renamed_keywords
+from ..decision.wrong_calls import checked
 from .http_provider import HTTPOptions, HTTPProvider
 from .openai_format import EncodedSession
 from .provider import Request, check_server_tools
@@ -37,6 +38,7 @@ _STATEFUL = {
 }
 
 
+@checked
 class OpenAIResponses(HTTPProvider):
     """A model behind OpenAI's Responses API, as in `OpenAIResponses("gpt-5.4")`; its name may begin with `openai/`.
 

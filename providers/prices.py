@@ -21,6 +21,7 @@ import msgspec
 
 from ..decision import Price, Usage
 from ..decision.cost import MILLION
+from ..decision.wrong_calls import checked
 from ._wrapper import Wrapper
 from .provider import Provider
 
@@ -44,6 +45,7 @@ neither list, so that neither needs to be read."""
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
+@checked
 class Prices:
     """Prices of models.
 

@@ -23,6 +23,7 @@ from ..decision import (
 )
 from ..decision.errors import error_text
 from ..decision.transcript import estimate_tokens
+from ..decision.wrong_calls import checked
 from ._wrapper import Wrapper, wait_shielded
 from .clock import Clock, SystemClock
 from .errors import Cancelled, ProviderError, attempt_ended
@@ -34,6 +35,7 @@ TIDY_SECONDS = 5.0
 """Maximum seconds for cancelled providers to close."""
 
 
+@checked
 class Race(Wrapper):
     """Wrapper that sends the request to all providers at once and uses one response.
 
@@ -73,6 +75,7 @@ class Race(Wrapper):
             await race.aclose()
 
 
+@checked
 class Hedge(Race):
     """Wrapper that starts the next provider when the ones before it have not responded after `after` seconds.
 

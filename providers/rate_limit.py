@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 from ..decision import AnyChunk, UsageReport, WrongUse
+from ..decision.wrong_calls import checked
 from ._wrapper import Wrapper
 from .clock import Clock, SystemClock
 from .errors import RateLimited
@@ -23,6 +24,7 @@ BURST_SECONDS = 6.0
 """Capacity of a bucket in seconds of its rate: the largest burst after a pause."""
 
 
+@checked
 class RateLimit(Wrapper):
     """Wrapper that keeps requests within a provider's rate limits. Requests over a limit wait, first come first served.
 

@@ -15,15 +15,15 @@ from typing import Any, Literal
 
 import anyio
 import msgspec
-from msgspec import Struct
 
 from ..decision import AnyChunk
+from ..decision.wrong_calls import ExplainedStruct, checked
 from ._wrapper import Wrapper
 from .errors import ProviderError
 from .provider import Provider, Request
 
 
-class RecordedError(Struct, frozen=True, kw_only=True):
+class RecordedError(ExplainedStruct, frozen=True, kw_only=True):
     """A ProviderError as data."""
 
     kind: str
@@ -38,7 +38,7 @@ class RecordedError(Struct, frozen=True, kw_only=True):
     """For a response that was cut because it repeated itself, its text before the repetition."""
 
 
-class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Exchange(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True):
     """One response of a provider, as it arrived."""
 
     attempt: str
@@ -57,6 +57,7 @@ class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Chunks that arrived after the reader had left the stream; empty without `drain`."""
 
 
+@checked
 class Record(Wrapper):
     """Wrapper that records each exchange, to a JSON Lines file or with a function.
 

@@ -12,11 +12,13 @@ import anyio
 import msgspec
 
 from ..decision import AnyChunk, WrongUse
+from ..decision.wrong_calls import checked
 from .errors import KINDS, Degenerate, Exhausted, ProviderError
 from .provider import Request
 from .record import Exchange, RecordedError
 
 
+@checked
 class Replay:
     """Provider that plays exchanges from an iterable, or from a file of `Record`. Raises Exhausted after the last one.
 

@@ -9,6 +9,7 @@ from random import Random
 from types import MappingProxyType
 
 from ..decision import AnyChunk, WrongUse
+from ..decision.wrong_calls import checked
 from ._wrapper import RetryingStream, Wrapper
 from .clock import Clock, SystemClock
 from .errors import KINDS, ProviderError, is_away
@@ -29,6 +30,7 @@ MOST_DOUBLINGS = 60
 """Maximum number of times that a wait doubles; without a limit, a float would overflow."""
 
 
+@checked
 class Retry(Wrapper):
     """Wrapper that retries transient errors with exponential backoff and full jitter.
 

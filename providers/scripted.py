@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from ..decision import AnyChunk, FinishReport, TextDelta, ToolCallDelta, Usage, UsageReport, WrongUse
+from ..decision.wrong_calls import checked, explained
 from .errors import Exhausted
 from .provider import Request
 
@@ -32,6 +33,7 @@ Response = Any
 _ids = count(1)
 
 
+@explained
 def say(text: str, pieces: int = 1) -> list[AnyChunk]:
     """Return the chunks of a text as a model streams it.
 
@@ -64,6 +66,7 @@ def call(
     return [head, *(ToolCallDelta(number, arguments=text[i : i + size]) for i in range(0, len(text), size))]
 
 
+@checked
 class Scripted:
     """Provider that plays a script. Raises Exhausted when there are no more responses.
 

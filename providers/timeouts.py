@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
 from ..decision import AnyChunk, AttemptEnded, ModelSelected, UsageReport, WrongUse
+from ..decision.wrong_calls import checked
 from ._wrapper import Wrapper
 from .clock import Clock, SystemClock
 from .errors import TimedOut
@@ -20,6 +21,7 @@ BETWEEN_SECONDS = 120.0
 T = TypeVar("T")
 
 
+@checked
 class Timeouts(Wrapper):
     """Wrapper that fails a response that takes too long with `TimedOut`. All values are in seconds, None for no limit.
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
-from endstop.config import GROUP_OF, GROUPS
+from endstop.config import GROUPS
+
+GROUP_OF = {setting.name: parameter for parameter, group in GROUPS.items() for setting in fields(group)}
+"""The parameter of `Engine` that holds the group of a setting."""
 
 
 def grouped(**options: Any) -> dict[str, Any]:

@@ -91,6 +91,10 @@ VIEWS = "engine/cli/views"
 HISTORY = "engine/message_history.py"
 FORMATS = "endstop.formats"
 LATE = {
+    (
+        "engine/config.py",
+        "endstop.providers.model_names",
+    ): "all providers, and only a model given by its name needs them",
     (HISTORY, f"{FORMATS}.openai"): "the formats take 25 ms, and only a history in another form needs them",
     (HISTORY, f"{FORMATS}.imported_session"): "the same",
     (HISTORY, f"{FORMATS}.session_builder"): "the same",
@@ -188,6 +192,8 @@ def test_the_decision_neither_awaits_nor_opens_nor_prints() -> None:
     for path in sorted((ROOT / "decision").rglob("*.py")):
         for node in ast.walk(scripts.load(scripts.DOCS / "package_map.py").syntax(path)):
             called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
+            if path.name == "wrong_calls.py" and isinstance(node, waiting):
+                continue  # awaits what it wraps, for the functions of the packages above
             if isinstance(node, waiting) or called in ("open", "print", "input", "__import__"):
                 wrong.append(f"{path.name}:{node.lineno}")
     assert not wrong, "\n".join(wrong)

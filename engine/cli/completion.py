@@ -13,9 +13,9 @@ from typing import Any
 
 from ..analysis.published_policies import BY_NAME
 from ..decision import POLICIES
+from ..providers.model_names import WIRES
 from ..providers.prices import listed_models
 from .commands import add_command, build_whole_parser
-from .factory import WIRES
 from .parser import Parser
 
 SHELLS = ("bash", "zsh", "fish")

@@ -13,26 +13,24 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
 from ..base.version import __version__
 from ..check_answers import check_shell
 from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
-from ..decision.errors import MissingExtra, did_you_mean, error_text, missing_extra, similar
+from ..decision.errors import did_you_mean, error_text
 from ..decision.events import RunStarted
 from ..decision.policy_files import Fitted, fitted_from
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
-from ..providers import Anthropic, Gemini, LiteLLM, OpenAICompatible, OpenAIResponses, Prices, Provider, Retry, Timeouts
-from ..providers.anthropic import HOST as ANTHROPIC
-from ..providers.gemini import GOOGLE
-from ..providers.openai_responses import OPENAI_URL as OPENAI
+from ..providers import Prices, Provider, Retry, Timeouts
+from ..providers.model_names import provider_for
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.qualified_names import current_module
 from ..tools import ask_user, finish_task
@@ -40,56 +38,6 @@ from ..tools.tool import Tool
 from ..tools.workspace import workspace_tools
 from ..tools.yaml import tools_from_yaml
 from ..until_settings import UntilSettings, until_settings_from
-
-
-class Wire(NamedTuple):
-    """One way to reach a model, as a choice of `--provider`."""
-
-    make: Callable[[str, str | None, float, float], Provider]
-    """From the model's name, `--api-base`, and seconds to the first content and between two pieces of content."""
-    prefix: str = ""
-    """Beginning of the names of models that are reached in this way unless `--provider` or `--api-base` is given."""
-
-
-def _chat(model: str, api_base: str | None, first: float, between: float) -> Provider:
-    if api_base is None and not os.environ.get("OPENAI_API_KEY", "").strip():
-        raise WrongUse(f"model {model!r} at api.openai.com needs a key: set OPENAI_API_KEY, or use --api-base")
-    return OpenAICompatible(model, api_base or OPENAI, first_timeout=first, read_timeout=between)
-
-
-def _anthropic(model: str, api_base: str | None, first: float, between: float) -> Provider:
-    return Anthropic(model, api_base=api_base or ANTHROPIC, first_timeout=first, read_timeout=between)
-
-
-def _responses(model: str, api_base: str | None, first: float, between: float) -> Provider:
-    name = model.replace("openai/responses/", "openai/", 1)  # litellm's name for the same
-    return OpenAIResponses(name, api_base=api_base or OPENAI, first_timeout=first, read_timeout=between)
-
-
-def _gemini(model: str, api_base: str | None, first: float, between: float) -> Provider:
-    return Gemini(model, api_base=api_base or GOOGLE, first_timeout=first, read_timeout=between)
-
-
-def _litellm(model: str, api_base: str | None, first: float, between: float) -> Provider:
-    try:
-        return LiteLLM(model, api_base=api_base, first_timeout=first, timeout=between)
-    except MissingExtra:
-        vendor, slash, _ = model.partition("/")
-        own = [wire.prefix.rstrip("/") for wire in WIRES.values() if wire.prefix]
-        hint = similar(vendor, own) if slash and vendor not in own else ""
-        if not hint:
-            raise
-        raise missing_extra(f"model {model!r}{hint} is reached through litellm, not installed", "litellm") from None
-
-
-WIRES = {
-    "openai": Wire(_chat),
-    "openai-responses": Wire(_responses, "openai/"),
-    "anthropic": Wire(_anthropic, "anthropic/"),
-    "gemini": Wire(_gemini, "gemini/"),
-    "litellm": Wire(_litellm),
-}
-"""The choices of `--provider`."""
 
 
 def build_provider(
@@ -114,16 +62,7 @@ def build_provider(
         )
     if api_base is not None and not api_base.strip():
         raise WrongUse("--api-base is empty: give a URL such as http://host:port/v1")
-    wire = WIRES[provider] if provider else _wire_for(model, api_base)
-    return wire.make(model, api_base, first, between)
-
-
-def _wire_for(model: str, api_base: str | None) -> Wire:
-    """Return the default wire: chat completions if there is a URL, else by the prefix of the model's name."""
-    if api_base is not None:
-        return WIRES["openai"]
-    own = (wire for wire in WIRES.values() if wire.prefix and model.startswith(wire.prefix))
-    return next(own, WIRES["litellm"])
+    return provider_for(model, api_base, provider, first=first, between=between)
 
 
 RETRIES = 2

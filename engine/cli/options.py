@@ -9,11 +9,12 @@ from ..analysis.labels import Labels
 from ..decision import FinishReason, WrongUse
 from ..decision.finish_words import check_finish_words
 from ..http.request_checks import host_name
+from ..providers.model_names import WIRES
 from ..providers.retry import FIRST_WAIT, LONGEST_WAIT, backoff_sum
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.redaction import DEFAULT_KINDS, KINDS, Redaction
 from ..store.base import LEASE
-from .factory import RETRIES, WIRES
+from .factory import RETRIES
 from .until_options import add_until
 
 SERVED_PROVIDER_WAIT = 300.0

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..decision.errors import similar
+from ..decision.other_names import other_name
 from .exit_codes import WRONG_USE
 
 if TYPE_CHECKING:
@@ -145,9 +146,15 @@ class Parser(argparse.ArgumentParser):
         options = [word for word in left if word.startswith("-") and word != "-"]
         if not options:
             return f"unrecognized arguments: {' '.join(left)} (put text with spaces in quotes)"
-        hints = (similar(word.partition("=")[0], self._option_string_actions) for word in options)
+        hints = (self._hint(word.partition("=")[0]) for word in options)
         words = [f"{word}{hint}" for word, hint in zip(options, hints, strict=True)]
         return f"unrecognized arguments: {' '.join(words)}"
+
+    def _hint(self, option: str) -> str:
+        """Return the option that is meant: by its name in other programs, else by its letters."""
+        meant = other_name("command line", option)
+        known = self._option_string_actions
+        return meant if meant.rpartition(" ")[2].strip("`") in known else similar(option, known)
 
 
 _SubParsers = argparse._SubParsersAction

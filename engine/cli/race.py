@@ -23,13 +23,13 @@ from ..option_groups import Hooks, ModelOptions
 from ..process.shutdown import ShutdownSignals, run_to_end
 from ..process.streams import StdStreams
 from ..providers import Provider
+from ..providers.model_names import WIRES
 from ..race import RaceResult, Racing
 from ..run import Run
 from ..tasks import PreparedTask, Records, numbered, prepare_task
 from .commands import add_command
 from .exit_codes import EXIT_CODES, exit_code
 from .factory import (
-    WIRES,
     build_evaluator,
     build_gates,
     build_provider,

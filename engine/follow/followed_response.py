@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..completion_cut import CompletionCut
@@ -28,13 +27,14 @@ from ..decision.degeneration import RepeatedText, RepetitionDetector
 from ..decision.events import AttemptFailed, ResponseFinished, ToolCallEnd
 from ..decision.messages import FinishReason
 from ..decision.transcript import estimate_tokens, message_size
+from ..decision.wrong_calls import CheckedStruct
 from ..providers.errors import BILLED_KINDS, Degenerate
 from ..providers.surrogate_pairs import ends_in_half, whole_characters
 
 _Delta = TextDelta | ReasoningDelta | ToolCallDelta
 
 
-class Cut(Struct, frozen=True):
+class Cut(CheckedStruct, frozen=True):
     """Instruction to leave the stream here: nothing that follows in this response is wanted."""
 
     reason: Literal["completion", "repetition"]

@@ -63,6 +63,7 @@ from ..decision.policy import shipped_policy
 from ..decision.rules import rejection_message
 from ..decision.run_origin import FOLLOW_PREFIX
 from ..decision.transcript import UNANSWERED
+from ..decision.wrong_calls import checked
 from ..event_log import Log
 from ..formats.imported_session import ImportOptions
 from ..formats.reconstruction import infer_ending
@@ -84,6 +85,7 @@ MOST_TEXTS = 30
 say, because that alone could keep it going forever."""
 
 
+@checked
 class Follower:
     """Follower of the sessions of one loop, one run after another. Not safe for use by several threads at once.
 

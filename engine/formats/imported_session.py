@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import field
 from msgspec.structs import replace
 
 from ..base.plural import counted
@@ -29,6 +29,7 @@ from ..decision import (
 )
 from ..decision.events import ParentCall, SessionSource
 from ..decision.tool_names import kind_by_name
+from ..decision.wrong_calls import CheckedStruct, ExplainedStruct
 from .parsing import as_text, count_contents
 
 Origin = Literal["user", "nudge", "beside", "interrupt"]
@@ -128,7 +129,7 @@ MAX_LOSS_KINDS = 60
 `other`."""
 
 
-class ImportedMessage(Struct, frozen=True, kw_only=True, rename={"failure": "failed", "starts_run": "begins"}):
+class ImportedMessage(ExplainedStruct, frozen=True, kw_only=True, rename={"failure": "failed", "starts_run": "begins"}):
     """One message, with everything else that the other loop recorded about it.
 
     Two fields keep their old names in the encoded form, from which the ids of imported runs are derived.
@@ -162,7 +163,7 @@ class ImportedCompaction(ImportedMessage, frozen=True, kw_only=True):
     """Tokens of the context after it; 0 if not recorded."""
 
 
-class ImportedEnding(Struct, frozen=True, kw_only=True):
+class ImportedEnding(CheckedStruct, frozen=True, kw_only=True):
     """How the session ended, as the other loop recorded it."""
 
     reason: str
@@ -172,7 +173,7 @@ class ImportedEnding(Struct, frozen=True, kw_only=True):
     """Required for `custom:<name>`."""
 
 
-class ImportedVerdict(Struct, frozen=True, kw_only=True):
+class ImportedVerdict(CheckedStruct, frozen=True, kw_only=True):
     """A judgement of the work that came with the session, such as the reward of a benchmark."""
 
     passed: bool
@@ -181,7 +182,7 @@ class ImportedVerdict(Struct, frozen=True, kw_only=True):
     details: dict[str, Any] = {}
 
 
-class ImportedSession(Struct, kw_only=True):
+class ImportedSession(ExplainedStruct, kw_only=True):
     """One session of another loop."""
 
     id: str = ""
@@ -282,7 +283,7 @@ FORMAT_COMPLETION_NAMES: dict[str, frozenset[str]] = {
 """Further completion tools, by format."""
 
 
-class ImportOptions(Struct, frozen=True, kw_only=True):
+class ImportOptions(CheckedStruct, frozen=True, kw_only=True):
     """User-given facts about the sessions, which replace guesses."""
 
     completion: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from ..decision import AssistantMessage
 from ..decision.errors import error_text
 from ..decision.events import SessionSource
+from ..decision.wrong_calls import CheckedStruct, ExplainedStruct, explained
 from . import (
     anthropic,
     atif,
@@ -58,7 +59,7 @@ AUTO = "auto"
 """Value used instead of a format's name: the format of each value is detected."""
 
 
-class Format(Struct, frozen=True):
+class Format(CheckedStruct, frozen=True):
     """A format that can be imported, with functions that read its sessions and recognise its data."""
 
     name: str
@@ -154,7 +155,7 @@ GENERIC = frozenset({"anthropic", "openai"})
 """Formats that read anything that looks like messages, except data that `find_known` recognises."""
 
 
-class FoundSession(Struct, frozen=True, kw_only=True):
+class FoundSession(ExplainedStruct, frozen=True, kw_only=True):
     """A session in a file."""
 
     session: ImportedSession
@@ -167,7 +168,7 @@ class FoundSession(Struct, frozen=True, kw_only=True):
     """Where in the file the session is, such as `line 3`; empty if it is the whole file."""
 
 
-class SkippedSession(Struct, frozen=True, kw_only=True):
+class SkippedSession(ExplainedStruct, frozen=True, kw_only=True):
     """Something that was not imported, with the reason."""
 
     source: str
@@ -184,6 +185,7 @@ Store = tuple[str, Iterator[FileValue]]
 """Name of a format that reads a file or folder itself, and the values that it reads there."""
 
 
+@explained
 def find_sessions(
     path: str | os.PathLike[str], format: str = AUTO, progress: Callable[[int, int], None] | None = None
 ) -> Iterator[Found]:
@@ -231,6 +233,7 @@ def find_sessions_in_stream(stream: IO[bytes], format: str = AUTO, source: str =
         yield from SearchedFile(source=source, file="stdin", format=format, inside=False).read_file(path)
 
 
+@explained
 def detect_format(data: Any) -> str | None:
     """Return the name of the format of this decoded JSON; None if it is none of `FORMATS`."""
     name = next((format.name for format in FORMATS.values() if format.matches(data)), None)

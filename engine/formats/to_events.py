@@ -34,6 +34,7 @@ from ..decision.decisions import IMPORTED
 from ..decision.events import STREAM_PARTS
 from ..decision.finish_words import parse_finish_reason
 from ..decision.transcript import estimate_tokens, message_size
+from ..decision.wrong_calls import explained
 from .imported_session import ImportedCompaction, ImportedMessage, ImportedSession, ImportOptions, tool_specs
 from .parsing import format_time
 from .reconstruction import estimate_usage, final_decision, infer_policy
@@ -51,6 +52,7 @@ class ImportStats(Struct, frozen=True):
     """Tools that were offered or called."""
 
 
+@explained
 def events_of(
     session: ImportedSession,
     session_id: str,

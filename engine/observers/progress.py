@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..batch import Fleet
+from ..decision.wrong_calls import explained
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -23,6 +24,7 @@ REFRESH_PER_SECOND = 8
 """How often a bar is redrawn."""
 
 
+@explained
 @contextmanager
 def progress(fleet: Fleet, console: Console | None = None) -> Iterator[None]:
     """Show the progress of a batch of runs inside the block. `console`: where to draw, if not on stderr."""

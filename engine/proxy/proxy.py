@@ -20,12 +20,12 @@ from uuid import uuid4
 import aiohttp
 import msgspec
 from aiohttp import web
-from msgspec import Struct
 from multidict import CIMultiDict
 
 from ..budget import FIRST
 from ..decision import Usage
 from ..decision.errors import error_text
+from ..decision.wrong_calls import CheckedStruct, checked
 from ..follow import Follower
 from ..follow.end_text import end_text, stopped_text
 from ..formats.parsing import as_dict, as_text
@@ -90,7 +90,7 @@ def _ignore(sent: bool) -> None:
     """Ignore whether a request was sent, because nobody counts it."""
 
 
-class ProxyOptions(Struct, frozen=True, kw_only=True):
+class ProxyOptions(CheckedStruct, frozen=True, kw_only=True):
     """Settings of the proxy's behaviour."""
 
     upstream: str
@@ -112,6 +112,7 @@ class ProxyOptions(Struct, frozen=True, kw_only=True):
     """Origins whose pages may send requests."""
 
 
+@checked
 class Proxy:
     """Handler of the requests of agents.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..base.ids import SESSION_PREFIX
 from ..decision import WrongUse
+from ..decision.wrong_calls import explained
 from .compression import CorruptData, read_blocks
 from .format import BYTE_ORDER_MARK
 
@@ -32,6 +33,7 @@ _CUT_LINE_BYTES = 100
 # ---- files in folders
 
 
+@explained
 def find_records(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Return the given files, and the records in the given folders and below them: sorted by path, each once.
 

@@ -22,10 +22,9 @@ from time import monotonic
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
-from msgspec import Struct
-
 from ..decision import WrongUse
 from ..decision.errors import error_text
+from ..decision.wrong_calls import ExplainedStruct, explained
 
 __all__ = ["FileFailure", "map_files"]
 
@@ -45,13 +44,14 @@ TERMINATE_SECONDS = 1.0
 """Seconds that a worker may take to end after SIGTERM before it is killed."""
 
 
-class FileFailure(Struct, frozen=True):
+class FileFailure(ExplainedStruct, frozen=True):
     """A file for which the work failed, and why."""
 
     path: Path
     message: str
 
 
+@explained
 def map_files(
     work: Callable[[Path], R],
     paths: Sequence[Path],

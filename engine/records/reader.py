@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..decision import Event, WrongUse
 from ..decision.events import ResponseFinished, RunFinished, RunStarted, is_copied
+from ..decision.wrong_calls import ExplainedStruct, explained
 from .attachments import AttachmentReader
 from .deduplication import MessageRestorer, missing_deltas
 from .files import line_batches
@@ -96,7 +97,7 @@ class RecordedRun(Struct, kw_only=True):
         return RecordedRun(events=[self.events[0], *own], after_cut=self.after_cut)
 
 
-class SessionRecord(Struct, kw_only=True):
+class SessionRecord(ExplainedStruct, kw_only=True):
     """A record in memory."""
 
     path: str
@@ -111,6 +112,7 @@ class SessionRecord(Struct, kw_only=True):
     """Hashes of missing attachments. Results that had them keep the beginning of their text, with a note."""
 
 
+@explained
 def read_record(path: str | os.PathLike[str]) -> SessionRecord:
     """Read a record, compressed or not, with its attachments.
 

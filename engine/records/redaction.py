@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from ..decision import WrongUse
 from ..decision.errors import did_you_mean
+from ..decision.wrong_calls import checked
 from .encoded_text import DecodedText, decoded_views, joined_lines
 from .entropy import entropy, has_many_humps, is_passphrase, looks_random
 from .format import REDACTION_MARK
@@ -133,6 +134,7 @@ _ASSIGNED_ID = re.compile(
 )
 
 
+@checked
 class Redaction:
     """A function that returns a text with its secrets replaced.
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from ..decision import Event, WrongUse
 from ..decision.events import STREAM_PARTS, ResponseFinished, RunFinished, RunStarted
+from ..decision.wrong_calls import checked, explained
 from .attachments import MAY_HOLD_IMAGES, AttachmentReader
 from .deduplication import MESSAGE_PARTS, MessageRestorer
 from .files import line_batches
@@ -49,6 +50,7 @@ _REDACTED = REDACTION_MARK.encode()
 _STARTED = RUN_STARTED_PREFIX[:_PREFIX_BYTES]
 
 
+@checked
 class Scan:
     """Iterable of a record's events, in order. It can be iterated more than once.
 
@@ -163,6 +165,7 @@ class Scan:
             self.damaged.append(number)
 
 
+@explained
 def scan(path: str | os.PathLike[str], *, parts: bool = False, attachments: bool = False) -> Scan:
     """Return the events of a record as a stream.
 

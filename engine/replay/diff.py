@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from ..decision import Decision, Event, GoOn, Outcome, Stop
 from ..decision import events as ev
+from ..decision.wrong_calls import CheckedStruct
 from ..records.reader import RecordedRun
 from .recorded import without_stream_parts
 from .recorded_decisions import decisions_in
@@ -55,7 +56,7 @@ Position = tuple[type, int | str, int]
 """Position of an event in its run: its type, its step (for a result, the call id), and its ordinal there, from 0."""
 
 
-class EventAddress(Struct, frozen=True, kw_only=True):
+class EventAddress(CheckedStruct, frozen=True, kw_only=True):
     """Address of an event in a record."""
 
     run: int

@@ -12,10 +12,9 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from ..decision import AnyChunk, Event, Outcome, Rule, WrongUse
 from ..decision.events import CutOff, ResponseFinished
+from ..decision.wrong_calls import ExplainedStruct, checked, explained
 from ..event_bus import Lagged
 from ..records.format import step_of_attempt, summarize_drained
 from ..records.reader import RecordedRun, SessionRecord, read_record
@@ -26,6 +25,7 @@ from .diff import Divergence, EventAddress, EventDifference, PositionWatch, Repl
 from .player import Player
 
 
+@checked
 class Watcher:
     """Observer of a replay. An exception in a method ends the replay and is raised by it."""
 
@@ -39,7 +39,7 @@ class Watcher:
         """Handle, after `show`, the decision at which the replay diverges from the record."""
 
 
-class ReplayedRun(Struct, frozen=True, kw_only=True):
+class ReplayedRun(ExplainedStruct, frozen=True, kw_only=True):
     """Result of replaying one run of a record."""
 
     run_id: str
@@ -55,7 +55,7 @@ class ReplayedRun(Struct, frozen=True, kw_only=True):
     """Chunks that the recorded run read after responses were cut (with `drain`)."""
 
 
-class ReplayReport(Struct, frozen=True, kw_only=True):
+class ReplayReport(ExplainedStruct, frozen=True, kw_only=True):
     """Result of replaying a record."""
 
     path: str
@@ -71,6 +71,7 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
         return all(run.divergence is None for run in self.runs)
 
 
+@explained
 async def replay(
     path: str | os.PathLike[str] | SessionRecord,
     *,
@@ -113,6 +114,7 @@ async def replay(
     )
 
 
+@explained
 async def replay_runs(
     record: SessionRecord,
     *,

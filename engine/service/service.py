@@ -23,6 +23,7 @@ from ..answers import Answer
 from ..approvals import Approve, Deny
 from ..base.ids import new_message_id, new_session_id
 from ..decision import WrongUse
+from ..decision.wrong_calls import checked
 from ..durability import Queue
 from ..engine import Engine
 from ..message_history import read_history
@@ -55,6 +56,7 @@ from .span_receiver import Receiving, SpanReceiver
 from .supervisor import RunSupervisor, clock_of
 
 
+@checked
 class Service(SessionQueries):
     """Runs sessions for many users. Use it as an async context manager, or through `lifespan`.
 

@@ -16,13 +16,13 @@ from hashlib import blake2b
 from typing import Any
 
 import anyio.lowlevel
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..base.sanitize import one_line
 from ..decision import Event, Policy
 from ..decision import events as ev
 from ..decision.errors import error_text
+from ..decision.wrong_calls import CheckedStruct
 from ..durability import RunLost
 from ..formats.imported_session import ImportOptions
 from ..formats.otlp_spans import RequestSpan, conversation_of, operation, read_request
@@ -53,7 +53,7 @@ PAUSE_AFTER = 16
 """Spans after which others get a turn in the event loop."""
 
 
-class Receiving(Struct, frozen=True, kw_only=True):
+class Receiving(CheckedStruct, frozen=True, kw_only=True):
     """How spans are received. Raises WrongUse for a negative number."""
 
     policy: Policy = Policy()

@@ -28,6 +28,7 @@ from msgspec import Struct, field
 
 from ..decision import Image, Outcome, Question, UserMessage
 from ..decision.events import RunStarted
+from ..decision.wrong_calls import CheckedStruct, ExplainedStruct
 from ..durability import RunLost
 
 __all__ = [
@@ -74,7 +75,7 @@ class OwnerLimitReached(StoreError):
     """As many sessions of this owner are running or queued as allowed."""
 
 
-class NewSession(Struct, frozen=True, kw_only=True):
+class NewSession(ExplainedStruct, frozen=True, kw_only=True):
     """A session about to start."""
 
     id: str
@@ -89,7 +90,7 @@ class NewSession(Struct, frozen=True, kw_only=True):
     """For a sub-agent: the session whose call runs it."""
 
 
-class StoredSession(Struct, frozen=True, kw_only=True):
+class StoredSession(ExplainedStruct, frozen=True, kw_only=True):
     """A session, as read from the store."""
 
     id: str
@@ -120,7 +121,7 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     """For a sub-agent: the session whose call runs it, which alone starts its runs."""
 
 
-class SessionFilter(Struct, frozen=True, kw_only=True):
+class SessionFilter(CheckedStruct, frozen=True, kw_only=True):
     """Which sessions to list. None: any."""
 
     parent: str | None = None
@@ -135,7 +136,7 @@ class SessionFilter(Struct, frozen=True, kw_only=True):
     """The cursor of the page, as returned with the previous page. None: the first page."""
 
 
-class StoredRun(Struct, frozen=True, kw_only=True):
+class StoredRun(ExplainedStruct, frozen=True, kw_only=True):
     """A run, as read from the store."""
 
     id: str
@@ -160,7 +161,7 @@ class StoredRun(Struct, frozen=True, kw_only=True):
     """`QueuedRun.job`, until the run starts."""
 
 
-class QueuedRun(Struct, frozen=True, kw_only=True):
+class QueuedRun(ExplainedStruct, frozen=True, kw_only=True):
     """A run to put into the queue."""
 
     session_id: str
@@ -215,7 +216,7 @@ class Page(Struct, frozen=True):
     lines: bytes
 
 
-class StoredMessage(Struct, frozen=True, kw_only=True):
+class StoredMessage(ExplainedStruct, frozen=True, kw_only=True):
     """A message of a user to a session that is running, kept until a run receives it."""
 
     id: str
@@ -230,7 +231,7 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
         return UserMessage(self.text, self.images)
 
 
-class Process(Struct, frozen=True, kw_only=True):
+class Process(ExplainedStruct, frozen=True, kw_only=True):
     """A process that shares the store. Made by `leases.this_process`."""
 
     id: str
@@ -257,7 +258,7 @@ class StoredProcess(Process, frozen=True, kw_only=True):
     """Seconds until the lease expires; negative: since it expired."""
 
 
-class Orphan(Struct, frozen=True, kw_only=True):
+class Orphan(ExplainedStruct, frozen=True, kw_only=True):
     """A session that is `running` or `queued`, and that no known process holds."""
 
     session_id: str

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..decision import WrongUse
 from ..decision.errors import missing_extra
+from ..decision.wrong_calls import explained
 
 try:
     from sqlalchemy import URL, make_url
@@ -24,6 +25,7 @@ __all__ = ["store_at"]
 URL_FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
 
 
+@explained
 def store_at(place: str | os.PathLike[str]) -> SqlStore:
     """Return the store at a path or URL, not yet open.
 

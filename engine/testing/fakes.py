@@ -14,12 +14,14 @@ from typing import Any
 import anyio
 
 from ..decision import AssistantMessage, Message, SystemMessage, ToolResult
+from ..decision.wrong_calls import checked, explained
 from ..durability import ResultNotStored, RunLost, StepKey
 from ..providers.clock import SystemClock
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+@checked
 class FakeClock:
     """A clock that stands still until `advance` is called. It never really waits."""
 
@@ -65,6 +67,7 @@ class FakeClock:
         await settle()
 
 
+@checked
 class LoopClock(SystemClock):
     """The time of the running event loop, which is simulated within the checks of `endstop.testing.faults`.
 
@@ -80,6 +83,7 @@ class LoopClock(SystemClock):
         return EPOCH + timedelta(seconds=self.now())
 
 
+@checked
 class MemorySteps:
     """Durable steps, kept in memory as a durable engine would keep them: pass `kept` to the next process's steps.
 
@@ -116,12 +120,14 @@ class MemorySteps:
         return json.loads(text)
 
 
+@explained
 async def settle(turns: int = 50) -> None:
     """Let all other tasks run for this many turns of the event loop; no clock advances."""
     for _ in range(turns):
         await asyncio.sleep(0)
 
 
+@explained
 def check_transcript(messages: Sequence[Message], open_calls: Sequence[str] = ()) -> None:
     """Raise AssertionError unless every provider would accept these messages.
 

@@ -35,6 +35,7 @@ import msgspec
 
 from ..decision import Image, ToolKind, WrongUse
 from ..decision.errors import did_you_mean, missing_extra
+from ..decision.wrong_calls import checked, explained
 from ..providers._wrapper import wait_shielded
 from ..providers.endpoint_url import public_url
 from .call_progress import progress_reporter
@@ -66,6 +67,7 @@ CLOSED = -32000
 EFFECT_UNKNOWN = "and whether this call took effect is not known"
 
 
+@checked
 class Stdio:
     """A server that endstop starts as a child process and talks to over standard input and output.
 
@@ -97,6 +99,7 @@ class Stdio:
         return f"Stdio({str(self)!r})"  # env may hold keys
 
 
+@explained
 @asynccontextmanager
 async def mcp_tools(
     server: Stdio | str,

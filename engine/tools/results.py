@@ -26,8 +26,9 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from ..decision import Image, Question, ToolCall, WrongUse
+from ..decision.argument_types import describe_type
 from ..decision.messages import ResultStatus
-from ..decision.settings import describe_type
+from ..decision.wrong_calls import checked
 from ..providers.surrogate_pairs import whole_characters
 
 MAX_RESULT_CHARACTERS = 100_000
@@ -84,6 +85,7 @@ def _field_types(answer: Hashable) -> dict[str, Any]:
     return get_type_hints(answer)
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion(_Checked):
     """The work is done. `answer` goes to the user; `content` is the tool's result in the transcript."""
@@ -105,6 +107,7 @@ class Completion(_Checked):
     """For gates: the output of an engine with `output=...`, of which `answer` is then the JSON."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase(_Checked):
     """Part of the work is done: `percentage` of it, 0 to 99. The run continues."""
@@ -118,6 +121,7 @@ class Phase(_Checked):
     """What else the transcript shows as the result of a tool that `completes`."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Continue(_Checked):
     """The work is not done, for this reason. The run continues."""
@@ -127,6 +131,7 @@ class Continue(_Checked):
     """What else the transcript shows as the result of a tool that `completes`."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Happened:
     """A check's answer: the call took effect. result: what the tool's function would have returned."""
@@ -134,11 +139,13 @@ class Happened:
     result: Any = None
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class NotHappened:
     """A check's answer: the call had no effect and will have none. It is run now."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Unclear(_Checked):
     """A check's answer: whether the call took effect cannot be found out."""
@@ -171,6 +178,7 @@ class CallOutcome(_Checked):
     images: tuple[Image, ...] = ()
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class ProgressUpdate(_Checked):
     """Item that a tool yields to report progress; never its result. `progress` and `total` have any unit, as in MCP."""

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Generic, get_origin
 from msgspec import Struct
 
 from ..decision import Facts, Message, WrongUse
+from ..decision.wrong_calls import checked, explained, explained_attributes
 from ..providers import Prices
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ because they run in a copy of its context."""
 _WRITTEN = re.compile(r"(\w+\.)*RunContext(\[.*\])?", re.DOTALL)
 
 
+@explained_attributes
 class RunContext(Struct, Generic[DepsT], frozen=True):
     """A run, and in a tool also the call, as the user's function sees it.
 
@@ -81,6 +83,7 @@ class RunContext(Struct, Generic[DepsT], frozen=True):
         return f"{self.run_id}/{self.step}/{self.call_id}"
 
 
+@explained
 def this_call() -> RunContext:
     """Return the running call, also in the thread of a sync function. Raises WrongUse outside a call.
 
@@ -176,6 +179,7 @@ def with_context(name: str | None, arguments: Mapping[str, Any]) -> Mapping[str,
     return arguments if name is None else {**arguments, name: this_call()}
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Generic[DepsT]):
     """State of the run so far, as a gate, a judge, a check, a prompt handler or a compactor sees it."""

@@ -33,10 +33,11 @@ from typing import Any, Generic, TypeVar, cast, get_args, overload
 import docstring_parser
 
 from ..decision import Policy, ToolKind, ToolSpec, WrongUse
-from ..decision.errors import did_you_mean
+from ..decision.errors import WrongCall, did_you_mean, wrong_name
 from ..decision.messages import is_blank
 from ..decision.tool_names import is_preset_name, kind_by_name
 from ..decision.transcript import tools_size
+from ..decision.wrong_calls import checked, explained
 from ..providers.surrogate_pairs import with_whole_characters
 from .call_progress import last_item
 from .results import consume_iterators, contains_iterator, returns_report
@@ -63,6 +64,7 @@ TOOL_TIMEOUT = 120.0
 """Default timeout of a call, in seconds."""
 
 
+@checked
 class Tool:
     """A function that a model may call.
 
@@ -304,11 +306,12 @@ def tool(
 ) -> Callable[[F], FunctionTool[F]]: ...
 
 
+@explained
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
     """Make a tool of a function, as a decorator. The options are those of `Tool`. Raises WrongUse."""
     for option in options:
         if option not in TOOL_OPTIONS:
-            raise WrongUse(f"tool has no option {option!r}{did_you_mean(option, TOOL_OPTIONS)}")
+            raise WrongCall(f"tool has no option {option!r}{wrong_name('tool', option, TOOL_OPTIONS)}")
     if isinstance(function, str):
         raise WrongUse(f"tool({function!r}) is given a text: write @tool(name={function!r})")
     if function is None:
@@ -377,6 +380,7 @@ def _description_of(described: docstring_parser.Docstring) -> str:
     return "\n\n".join(part for part in (described.short_description, described.long_description) if part)
 
 
+@checked
 class Toolbox(Mapping[str, Tool]):
     """Tools of an engine by name.
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import Literal
 
 from ..decision import WrongUse
+from ..decision.wrong_calls import explained
 from .artefacts import CACHE_TAG, VERSION_CONTROL, is_artefact, is_cache
 from .child_process import check_variable_names
 from .shell import MAX_SECONDS, run_shell
@@ -40,6 +41,7 @@ Parts = tuple[str, ...]
 Kind = Literal["folder", "file", "link", "other"]
 
 
+@explained
 def workspace_tools(
     folder: str | os.PathLike[str], *, allow_run: bool = False, env: Collection[str] = ()
 ) -> list[Tool]:

@@ -29,6 +29,7 @@ from typing import Any, get_args
 
 from ..decision import ToolKind, WrongUse
 from ..decision.errors import did_you_mean, error_text
+from ..decision.wrong_calls import explained
 from ..records.qualified_names import current_module
 from .tool import TOOL_TIMEOUT, Tool
 
@@ -37,6 +38,7 @@ TYPES = ("string", "integer", "number", "boolean", "array", "object")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
+@explained
 def tools_from_yaml(path: str | os.PathLike[str]) -> list[Tool]:
     """Return the tools defined in a file.
 

@@ -28,6 +28,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..decision import WrongUse
+from ..decision.wrong_calls import explained
 from ..http.page_files import INDEX, page_files
 from ..http.request_checks import is_origin
 from ..providers.clock import Clock, SystemClock
@@ -47,6 +48,7 @@ from .server_limits import Readers, RequestRates, WebLimits
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
+@explained
 def web(
     service: Service,
     *,

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 
+from ..decision.wrong_calls import checked
 from ..http.problems import HttpError
 from ..process.tokens import ANONYMOUS, Tokens
 
@@ -16,6 +17,7 @@ QUERY_TOKEN = "endstop.query_token"
 """Key in an ASGI scope of the token that the query of its request had; see `QueryTokenMiddleware`."""
 
 
+@checked
 class BearerTokens(Tokens):
     """Owners by their bearer tokens, for `web(service, auth=...)`.
 

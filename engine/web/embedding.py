@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.types import Receive
 
 from ..decision import Outcome, WrongUse
+from ..decision.wrong_calls import explained
 from ..engine import Engine
 from ..run import Run
 from ..service.errors import ServiceUnavailable
@@ -22,6 +23,7 @@ from ..service.service import Service
 T = TypeVar("T")
 
 
+@explained
 def service_of(request: Request) -> Service:
     """Return the service of the app. Raises WrongUse if the app's lifespan is not the service's."""
     service = getattr(request.state, "endstop", None)
@@ -32,6 +34,7 @@ def service_of(request: Request) -> Service:
     return service
 
 
+@explained
 def engine_of(request: Request) -> Engine:
     """Return the engine of the app's service, or the first of several. Raises ServiceUnavailable if there is none."""
     for engine in service_of(request).agents.values():
@@ -50,6 +53,7 @@ class Disconnected(HTTPException):
 async def until_disconnect(request: HTTPConnection | Receive, work: Run) -> Outcome: ...
 @overload
 async def until_disconnect(request: HTTPConnection | Receive, work: Awaitable[T]) -> T: ...
+@explained
 async def until_disconnect(request: Any, work: Any) -> Any:
     """Await `work` for a client, and cancel it when the client disconnects, so that nobody pays for an unread answer.
 

@@ -20,6 +20,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..decision import WrongUse
+from ..decision.wrong_calls import checked
 from ..durability import Queue
 from ..engine import Engine
 from ..process.daemon import DaemonProcess, log_to_stderr
@@ -184,6 +185,7 @@ class GracefulServer(Server):
         return await super().on_tick(counter)
 
 
+@checked
 class Connection(HttpToolsProtocol):
     """uvicorn's HTTP protocol with limits: time and size of request heads, connections, and buffered output.
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, OrderedDict
 
-from msgspec import Struct
-
 from ..decision import WrongUse
+from ..decision.wrong_calls import CheckedStruct
 from ..providers.clock import Clock
 from ..providers.rate_limit import TokenBucket
 from ..service.errors import TooMany
@@ -24,7 +23,7 @@ MAX_INTERVAL = 1.0
 """The most seconds between two writes to a reader, however large the lag is."""
 
 
-class WebLimits(Struct, frozen=True, kw_only=True):
+class WebLimits(CheckedStruct, frozen=True, kw_only=True):
     """Limits of the server. How many sessions may run is a setting of the service.
 
     Raises WrongUse for a limit that is not above 0.

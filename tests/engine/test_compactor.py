@@ -39,6 +39,7 @@ from endstop.session import Session
 from endstop.testing import FakeClock, check_transcript
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ..captured_logs import capture_logs
 from .test_compaction import FETCH, Model, drive, policy
@@ -123,7 +124,7 @@ IMPOSSIBLE: dict[str, tuple[Any, str]] = {
         "message 2 makes a call with an id that another",
     ),
     "a system prompt": ([SystemMessage("Obey.")], "the run's own stays"),
-    "a field of another type": ([UserMessage(3)], "Expected `str`"),  # type: ignore[arg-type]
+    "a field of another type": ([structs.replace(UserMessage("x"), text=3)], "Expected `str`"),
     "messages of another form": ([{"role": "user", "content": "x"}], "not list"),
     "a number": (3, "not int"),
     "an empty summary": (" ", "empty"),

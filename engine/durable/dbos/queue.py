@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...decision import WrongUse
 from ...decision.errors import missing_extra
+from ...decision.wrong_calls import checked
 from ...durability import Job, Work
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .worker import DbosWorker
 
 
+@checked
 class Dbos:
     """Runs queued and made durable by DBOS, in a PostgreSQL database, or in a SQLite file on one machine.
 

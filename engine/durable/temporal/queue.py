@@ -16,6 +16,7 @@ import msgspec
 
 from ...decision import WrongUse
 from ...decision.errors import missing_extra
+from ...decision.wrong_calls import checked
 from ...durability import Job, Work
 from .worker import RunConsumer
 
@@ -27,6 +28,7 @@ LONGEST_JOB = 2_000_000
 _TRIES = 5
 
 
+@checked
 class Temporal:
     """Runs queued and made durable by a Temporal server.
 

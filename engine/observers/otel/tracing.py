@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ...context import Context
 from ...decision import Event, Outcome, ToolCall, WrongUse
 from ...decision import events as ev
+from ...decision.wrong_calls import explained
 from ...formats.genai_attributes import ContentAttributes, call_attributes, outcome_attributes
 from ...tools.tool import Tool
 from .attributes import provider_attributes
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from .spans import TracerProvider
 
 
+@explained
 def traced(
     engine: Engine,
     tracer_provider: TracerProvider | None = None,

@@ -18,6 +18,7 @@ import anyio
 from ...decision import WrongUse
 from ...decision import decide as built_in_decide
 from ...decision.errors import error_text
+from ...decision.wrong_calls import explained
 from ...records.reader import read_record
 from ...run import Run
 from .invariants import Broken, broken_in_file
@@ -36,6 +37,7 @@ Or an async context manager that yields an entered run, if something has to be o
 Or an async context manager that gives an entered run, where something has to be opened and closed around it."""
 
 
+@explained
 def check_cancel_points(
     make_run: MakeRun,
     *,

@@ -16,6 +16,7 @@ from ...decision import Outcome, Question, WrongUse
 from ...decision import decide as built_in_decide
 from ...decision import events as ev
 from ...decision.errors import error_text
+from ...decision.wrong_calls import checked
 from ...engine import Engine
 from ...option_groups import Decide
 from ...records.reader import RecordedRun, SessionRecord, read_record
@@ -29,6 +30,7 @@ from .simulated_loop import SimulatedLoop
 from .violations import check_not_async, emptied
 
 
+@checked
 class SideEffects:
     """The outside world of a run, which outlives its process: the effects of its tools, in order.
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from ...answers import Answer
 from ...decision import Question, WrongUse
 from ...decision import events as ev
+from ...decision.wrong_calls import explained
 from ...engine import Engine
 from ...providers import Request
 from ...run import Run
@@ -28,6 +29,7 @@ MakeEngine = Callable[[SideEffects], Engine[Any, Any]]
 Begin = Callable[[SideEffects], AbstractAsyncContextManager[Run[Any]]]
 
 
+@explained
 def by_step(*responses: Any) -> Callable[[Request], Any]:
     """Return a function for `Scripted`: the first response is for the first step, and so on, in whichever process.
 
@@ -41,6 +43,7 @@ def by_step(*responses: Any) -> Callable[[Request], Any]:
     return respond
 
 
+@explained
 def check_cut_records(
     make_engine: MakeEngine,
     prompt: Prompt = "Begin",

@@ -12,6 +12,7 @@ from time import process_time
 from types import FrameType
 
 from ...decision import WrongUse
+from ...decision.wrong_calls import explained
 from .invariants import Broken
 from .mutations import mutated
 from .peak_memory import PeakMemory
@@ -26,6 +27,7 @@ class _TooLong(BaseException):
     """Raised inside code that takes too long; not caught by `except Exception`."""
 
 
+@explained
 def check_fuzzed_inputs(
     read: Read,
     examples: Sequence[bytes],

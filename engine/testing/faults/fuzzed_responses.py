@@ -17,6 +17,7 @@ from ...decision import (
     UsageReport,
     WrongUse,
 )
+from ...decision.wrong_calls import explained
 from ...providers import ProviderError
 from ...providers.event_stream import EventStream, is_json
 from ...providers.http_provider import HTTPProvider
@@ -25,6 +26,7 @@ from .fuzzed_inputs import check_fuzzed_inputs
 from .violations import FaultReport, Points
 
 
+@explained
 def check_fuzzed_responses(
     provider: HTTPProvider,
     examples: Sequence[bytes] = (),

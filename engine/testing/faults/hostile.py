@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...decision import WrongUse
+from ...decision.wrong_calls import explained
 from ...run import Run
 from ...subscribers import Subscriber
 from ...tools.tool import Tool
@@ -140,6 +141,7 @@ MakeWithTool = Callable[[Path, Tool], AbstractAsyncContextManager[Run[Any]]]
 MakeWithSubscriber = Callable[[Path, Subscriber], AbstractAsyncContextManager[Run[Any]]]
 
 
+@explained
 def check_hostile_tools(
     make_run: MakeWithTool,
     *,
@@ -166,6 +168,7 @@ def check_hostile_tools(
     return _check("check_hostile_tools", make_run, Hostile.tool, deeds, only, ways, points, seed, seconds, within)
 
 
+@explained
 def check_hostile_subscribers(
     make_run: MakeWithSubscriber,
     *,

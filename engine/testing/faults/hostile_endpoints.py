@@ -11,6 +11,7 @@ from typing import Any
 
 from ...decision import WrongUse
 from ...decision import events as ev
+from ...decision.wrong_calls import explained
 from ...records.reader import RecordedRun, read_record
 from ...run import Run
 from .cancel_points import Attempt
@@ -30,6 +31,7 @@ MakeRunAt = Callable[[Path, str], AbstractAsyncContextManager[Run[Any]]]
 """Function that makes a run from the path of a record and the endpoint's base URL (`http://127.0.0.1:PORT/v1`)."""
 
 
+@explained
 def check_hostile_endpoints(
     make_run: MakeRunAt,
     *,

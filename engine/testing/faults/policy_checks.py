@@ -14,6 +14,7 @@ from ...decision import Facts, FinishReport, Policy, ReasoningDelta, ToolCallDel
 from ...decision import events as ev
 from ...decision.errors import error_text
 from ...decision.rules import Rule
+from ...decision.wrong_calls import explained
 from ...engine import Engine
 from ...option_groups import Decide, Hooks, Runtime
 from ...providers import Request, Scripted, Unavailable, call, say
@@ -41,6 +42,7 @@ _BROKEN_ARGUMENTS = ("", "{", "[]", "null", '{"other": 1}', '{"path": 3}')
 _FINISHES = ("stop", "tool_calls", "length", "content_filter", "context_full")
 
 
+@explained
 def check_policy(
     policy: Policy,
     *,

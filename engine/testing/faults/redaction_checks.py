@@ -14,6 +14,7 @@ from typing import Any
 from ...decision import ReasoningDelta, WrongUse
 from ...decision import events as ev
 from ...decision.errors import error_text
+from ...decision.wrong_calls import explained
 from ...engine import Engine
 from ...providers import Provider, Scripted, call, say
 from ...records.format import Redact
@@ -33,6 +34,7 @@ NEEDLE = 8
 """Minimum length of the line of a secret that must not be found anywhere; if no line is that long, the longest one."""
 
 
+@explained
 def check_redaction(
     redact: Redact,
     *,
@@ -133,6 +135,7 @@ def _shown(text: str) -> str:
 MakeEngineWith = Callable[[Provider, Tool], Engine[Any, Any]]
 
 
+@explained
 def check_leaks(
     make_engine: MakeEngineWith,
     *,

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
+from ...decision.wrong_calls import checked
+
 LETTERS = string.ascii_letters + string.digits
 DIGITS = string.digits
 DIGITS_WITHOUT_0 = "123456789"
@@ -56,6 +58,7 @@ class Draw:
         return "\n".join(self.letters(64) for _ in range(4))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class SecretShape:
     """Form of one kind of secret, and its context."""

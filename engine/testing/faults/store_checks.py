@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ...decision import WrongUse
 from ...decision.errors import error_text
+from ...decision.wrong_calls import explained
 from ...store.base import LeaseLost, SequenceConflict, SessionBusy, SessionLocked, Store, StoreError
 from .simulated_loop import check_no_loop
 from .stored_batches import all_pages, batch, beginning, ending, lines, message, process, seqs, session, waiting
@@ -28,6 +29,7 @@ class NotKept(Exception):
     """A difference between what a store did and what it must do."""
 
 
+@explained
 def check_store(
     make_store: MakeStore, *, only: Sequence[str] | None = None, seconds: float | None = None
 ) -> FaultReport:

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 from ...decision import WrongUse
+from ...decision.wrong_calls import checked
 from .invariants import INVARIANTS, Broken
 
 MOST_VIOLATIONS = 20
@@ -21,6 +22,7 @@ Points = int | Sequence[int] | None
 """Points to try: this many, chosen with a seed; exactly these; or None for all."""
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Violation:
     """One broken invariant."""
@@ -43,6 +45,7 @@ class Violation:
         )
 
 
+@checked
 @dataclass(slots=True)
 class FaultReport:
     """Report of a check. `print` shows it; in a test, write `report.check()`."""

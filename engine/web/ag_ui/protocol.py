@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from ...decision import Image
+from ...decision.wrong_calls import explained
 
 PROTOCOL_VERSION = "1.0"
 
@@ -241,6 +242,7 @@ def custom_name(kind: type[Struct]) -> str:
     return f"endstop.{str(kind.__struct_config__.tag).lower()}"
 
 
+@explained
 def to_sse(id: str, events: Iterable[bytes]) -> bytes:
     """Encode AG-UI events as server-sent events. The last one gets `id`, which so stands for all of them."""
     frames = [b"data: " + one for one in events]

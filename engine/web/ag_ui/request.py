@@ -19,13 +19,14 @@ import msgspec
 from msgspec import Struct
 
 from ...decision import Image, Question, UserMessage, WrongUse
+from ...decision.wrong_calls import CheckedStruct, ExplainedStruct, explained
 from ...user_message import user_message
 from .interrupts import PAUSED
 
 ABANDONED = "The user does not answer this question. Go on without the answer, or finish with what is known."
 
 
-class QuestionAnswer(Struct, frozen=True):
+class QuestionAnswer(CheckedStruct, frozen=True):
     """The user's answer to the question of a call."""
 
     call_id: str
@@ -43,7 +44,7 @@ class QuestionAnswer(Struct, frozen=True):
         return UserMessage(self.text, self.images)
 
 
-class AgUiInput(Struct, frozen=True, kw_only=True):
+class AgUiInput(ExplainedStruct, frozen=True, kw_only=True):
     """The content of an input: a prompt, or answers to open questions."""
 
     thread_id: str
@@ -117,7 +118,7 @@ class _Resume(Struct, rename="camel"):
     payload: Any = None
 
 
-class RunAgentInput(Struct, rename="camel"):
+class RunAgentInput(ExplainedStruct, rename="camel"):
     """The input of an AG-UI client: the fields that matter here."""
 
     thread_id: str
@@ -134,6 +135,7 @@ _decode = msgspec.json.Decoder(RunAgentInput).decode
 _NO_STATE: tuple[Any, ...] = (None, {}, "", [])
 
 
+@explained
 def read_input(body: bytes) -> AgUiInput:
     """Read a `RunAgentInput`. Raises WrongUse if it is malformed, or leaves nothing to do."""
     try:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from ...decision import AssistantMessage, Event, Question, Usage, UserMessage, WrongUse
 from ...decision import events as ev
+from ...decision.wrong_calls import checked
 from ...records.format import encode_line
 from . import protocol
 from .interrupts import terminal_event
@@ -34,6 +35,7 @@ VOID = "void"
 AGAIN = "Void: the same call was made again."
 
 
+@checked
 class AgUiTranslator:
     """Translator of the events of a run, or of a session's runs in turn, for one reader.
 

@@ -252,7 +252,7 @@ def test_a_task_that_a_resumed_process_leaves_is_found() -> None:
         (make(), {"points": 0}, "give a number of points"),
         (make(), {"seconds": -1}, "above 0"),
         (lambda effects: None, {}, "make_engine returned None"),
-        (lambda effects: Engine("gpt"), {}, "is a name"),
+        (lambda effects: Engine(7), {}, "has no method `stream`"),
         (lambda effects: make()(SideEffects(Path("nowhere"))), {}, "added nothing to the effects"),
     ],
 )

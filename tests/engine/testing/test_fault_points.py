@@ -302,7 +302,7 @@ def no_schema(what: threading.Thread) -> str:
     [
         (lambda record: engine(), "make_run gave"),
         (lambda record: None, "make_run returned None, which is not a run"),
-        (lambda record: Engine("gpt").start("go", record=record), "is a name"),
+        (lambda record: Engine(7).start("go", record=record), "has no method `stream`"),
         (lambda record: Engine(object()).start("go", record=record), "has no method `stream`"),
         (lambda record: engine(no_schema).start("go", record=record), "no schema can be made"),
         (lambda record: engine().start("", record=record), "empty"),

@@ -11,6 +11,7 @@ import anyio
 
 from ....decision import WrongUse
 from ....decision.errors import did_you_mean
+from ....decision.wrong_calls import checked, explained
 from ..nonconformance import Cannot
 from . import failover as dying
 from . import queue as queueing
@@ -25,6 +26,7 @@ NEEDS = {
 """Abilities that a case may need and that an engine may be declared to lack."""
 
 
+@checked
 @dataclass(frozen=True)
 class DurableCase:
     """One requirement of a durable engine."""
@@ -83,6 +85,7 @@ PATIENCE = 120.0
 them."""
 
 
+@explained
 async def check(case: DurableCase, adapter: Adapter, *, cannot: Collection[str] = ()) -> None:
     """Run a case on an empty engine. Raises AssertionError if it fails, or Cannot if the engine lacks a need of it.
 

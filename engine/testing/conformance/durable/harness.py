@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from ....decision import WrongUse
+from ....decision.wrong_calls import checked
 from ....durability import Job, Queue, ResultNotStored, RunLost, StepKey, Steps, Work
 from ..nonconformance import Nonconformance
 
@@ -47,6 +48,7 @@ What = Literal[
 kept`."""
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
     """Recipe for a `Queue` of a durable engine for one case. The engine must hold no runs of other cases.

@@ -11,6 +11,7 @@ import anyio
 
 from ....decision import AnyChunk, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport, WrongUse
 from ....decision.errors import did_you_mean
+from ....decision.wrong_calls import checked, explained
 from ....providers.errors import ProviderError
 from ....providers.provider import Provider
 from ....providers.record import RecordedError
@@ -48,6 +49,7 @@ NEEDS = {
 """Abilities that a case may need and that an adapter or a wire format may be declared to lack."""
 
 
+@checked
 @dataclass(frozen=True)
 class ProviderCase:
     """One requirement of a provider."""
@@ -195,6 +197,7 @@ PATIENCE = 20.0
 """Time limit of a case, in seconds."""
 
 
+@explained
 @dataclass(frozen=True)
 class Passed:
     """A case that an adapter has passed."""
@@ -204,6 +207,7 @@ class Passed:
     """Seconds from leaving the stream to the close of its connection, if the case measures that."""
 
 
+@explained
 async def check(
     case: ProviderCase,
     make: Callable[[Any], Provider],

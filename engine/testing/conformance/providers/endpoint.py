@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Self
 
+from ....decision.wrong_calls import checked
 from ...wires import CHAT, WireFormat
 from .harness import Behaviour, events, refusal
 
@@ -21,6 +22,7 @@ PATIENCE, SHORT, PING = 30.0, 1.0, 0.1
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
+@checked
 class Endpoint:
     """Server that answers the n-th request with the n-th behaviour, and all further requests with the last one.
 

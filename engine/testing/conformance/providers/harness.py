@@ -18,6 +18,7 @@ from ....decision import (
     Usage,
     UserMessage,
 )
+from ....decision.wrong_calls import checked
 from ....providers.errors import ProviderError
 from ....providers.provider import Provider, Request
 from ....providers.record import RecordedError
@@ -36,6 +37,7 @@ content is sent now and then. `error`: an error in place of a chunk. `garbled`: 
 have no content: `refused` with an HTTP status, `silent` (no response at all), and `unreachable` (nothing listens)."""
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Behaviour:
     """One response of the model's side: its content, how it ends, and the error that the adapter must raise."""
