@@ -20,6 +20,7 @@ from typing import Any
 
 from .hooks import qualified_name
 from .providers._logging import CodeLine, ExcInfo, log
+from .providers.surrogate_pairs import whole_characters
 from .tools.user_functions import describe_error
 
 _CALLS_FOR_US = frozenset({"endstop", "anyio", "asyncio", "concurrent", "contextlib", "threading"})
@@ -104,10 +105,10 @@ def _log_once(
 
 
 def _masked(text: str, redact: Callable[[str], str] | None) -> str:
-    """Return the text without the secrets of the environment and what the user's redaction finds."""
+    """Return the text without the secrets of the environment, what the user's redaction finds, and half characters."""
     from .records.known_secrets import KnownSecrets, environment_secrets
 
-    text = KnownSecrets(environment_secrets(os.environ))(text)
+    text = KnownSecrets(environment_secrets(os.environ))(whole_characters(text))
     try:
         return text if redact is None else redact(text)
     except Exception as error:

@@ -321,3 +321,18 @@ async def test_a_check_or_a_factory_that_forgets_to_return_is_logged(
 ) -> None:
     await Engine(Scripted("Hi.", "Hi."), **options).run("go")
     assert caplog.records[0].event == said  # type: ignore[attr-defined]
+
+
+async def test_half_a_character_in_an_error_is_logged_as_a_replacement_so_that_any_handler_can_write_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool
+    async def read() -> str:
+        """Read."""
+        raise ValueError("half: \ud83d")
+
+    await Engine(Scripted([call("read")], "No."), tools=[read]).run("Read.")
+    (record,) = caplog.records
+    for text in (caplog.text, record.__dict__["error"], record.exc_text or ""):
+        text.encode()
+        assert "half: \ufffd" in text
