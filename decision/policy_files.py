@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
@@ -198,16 +199,19 @@ def _merge(into: dict[str, Any], given: Mapping[str, Any], known: Mapping[str, A
 _DEFAULTS = msgspec.to_builtins(POLICIES["agent"])
 
 
-def fitted_policy_text(policy: Policy, fitted: Fitted, comment: str = "") -> str:
+def fitted_policy_text(
+    policy: Policy, fitted: Fitted, comment: str = "", tables: Mapping[str, Any] = MappingProxyType({})
+) -> str:
     """Return the TOML file of a fitted policy: all settings but the name, which is the file's, and the table `fitted`.
 
-    `fitted.settings` is computed here. comment: lines at the top, without `#`.
+    `fitted.settings` is computed here. comment: lines at the top, without `#`. tables: others of the file, which are no
+    part of the policy (`until`).
     """
     plain = {name: value for name, value in msgspec.to_builtins(policy).items() if name != "name"}
     settings = _without_none(plain)
     table = msgspec.to_builtins(replace(fitted, settings=_settings_digest(settings)))
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
-    return "\n".join([*lines, "", *_toml_lines({**settings, "fitted": table})]).lstrip("\n") + "\n"
+    return "\n".join([*lines, "", *_toml_lines({**settings, **tables, "fitted": table})]).lstrip("\n") + "\n"
 
 
 def _without_none(value: Any) -> Any:

@@ -114,7 +114,7 @@ class CommandCheck:
         score: str | None = None,
         inside: str = "",
     ) -> None:
-        if not isinstance(command, str) or not command.strip():
+        if not isinstance(command, str) or not command.strip() or "\0" in command:
             raise WrongUse(f"a check is a command or a function, not {command!r}: write it as in 'pytest -q'")
         self.command = command
         self.folder = folder

@@ -49,7 +49,7 @@ from .factory import (
 )
 from .options import build_redaction, parse_finish_words, sampling_settings
 from .question_prompt import is_interactive
-from .until_options import build_until, options_given
+from .until_options import build_until, options_given, settings_of
 
 
 def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None) -> Engine:
@@ -173,6 +173,7 @@ class ResumedSession:
             raise WrongUse(f"{path} was redacted when it was written: give --redact again, with its words and patterns")
         for role, option in (("gate", "gate"), ("evaluator", "evaluate"), ("until", "until")):
             is_given = getattr(args, option) or (role == "evaluator" and args.evaluate_plain)
+            is_given = is_given or (role == "until" and (args.until_criteria or settings_of(args).commands))
             if self.continues and role in functions and not is_given:
                 names = ", ".join(one_line(name.partition(":")[2], 200) for name in functions[role])
                 raise WrongUse(

@@ -21,7 +21,7 @@ from ..process.streams import StdStreams
 from ..records.reader import is_record
 from ..records.scan import scan
 from .commands import add_command
-from .factory import load_policy
+from .factory import load_policy_of_runs
 from .views.audit import render_audit
 from .views.tables import print_parts
 from .views.text import counted
@@ -88,7 +88,7 @@ def add_to(commands: Any) -> None:
 def command(args: argparse.Namespace) -> int:
     """Show the audit and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
-    policies = [load_policy(name, closing=True) for name in args.policy or POLICIES]
+    policies = [load_policy_of_runs(name) for name in args.policy or POLICIES]
     result = _audit_last(args, policies) if args.last else _audit_named(args, policies)
     if args.json:
         std_streams.write_answer(msgspec.json.encode(result).decode() + "\n")

@@ -19,7 +19,7 @@ from ..decision.errors import did_you_mean
 from ..process.streams import StdStreams
 from ..records.files import find_records
 from .commands import add_command
-from .factory import load_fitted_policy, load_policy
+from .factory import load_fitted_policy, load_policy, load_policy_of_runs
 from .options import add_indexed_records, add_labels, read_labels
 from .views.backtest import render_backtest, render_checks
 from .views.backtest_page import backtest_page
@@ -250,5 +250,5 @@ def _load_named(name: str, *more: str) -> NamedPolicy:
         raise WrongUse(
             f"{name!r} is neither a policy{did_you_mean(name, [*POLICIES, *BY_NAME, *more])} nor a TOML file"
         )
-    policy, fitted = load_fitted_policy(name, closing=True)
+    policy, fitted = load_policy_of_runs(name), load_fitted_policy(name)[1]
     return NamedPolicy(policy.name, policy, fitted=fitted)

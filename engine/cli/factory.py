@@ -37,6 +37,7 @@ from ..tools import ask_user, finish_task
 from ..tools.tool import Tool
 from ..tools.workspace import workspace_tools
 from ..tools.yaml import tools_from_yaml
+from ..until import policy_for_until
 from ..until_settings import UntilSettings, until_settings_from
 
 
@@ -122,6 +123,12 @@ def load_until(name: str | None) -> UntilSettings | None:
         return None
     table = _read_policy_file(name).get("until")
     return None if table is None else until_settings_from(table, f"{name}, [until]")
+
+
+def load_policy_of_runs(name: str) -> Policy:
+    """Return the policy as runs under this file have it: with the rule and the guard of its check, if it has one."""
+    policy = load_policy(name, closing=True)
+    return policy if load_until(name) is None else policy_for_until(policy)
 
 
 def with_limits(policy: Policy, max_steps: int | None, max_tokens: int | None = None, *, closing: bool) -> Policy:

@@ -17,8 +17,9 @@ from ..decision import Policy, WrongUse
 from ..decision.policy_files import FITTED_FORMAT, Fitted, fitted_policy_text
 from ..process.streams import StdStreams
 from ..records.files import find_records
+from ..until_settings import UntilSettings
 from .commands import add_command
-from .factory import load_policy
+from .factory import load_policy, load_until
 from .options import add_indexed_records, add_labels, read_labels
 from .views.fit import render_fit
 from .views.fit_page import fit_page
@@ -115,15 +116,15 @@ def command(args: argparse.Namespace) -> int:
             processes=args.processes,
             progress=on_progress,
         )
-    _write(args, fit, std_streams)
+    _write(args, fit, load_until(args.base_policy), std_streams)
     return 0 if fit.policy is not None else NOT_SHOWN
 
 
-def _write(args: argparse.Namespace, fit: Fit, std_streams: StdStreams) -> None:
+def _write(args: argparse.Namespace, fit: Fit, until: UntilSettings | None, std_streams: StdStreams) -> None:
     """Write the policy and the page, and print the report."""
     written = []
     if args.output is not None and fit.policy is not None:
-        written.append(_write_policy(args.output, fit.report, fit.policy))
+        written.append(_write_policy(args.output, fit.report, fit.policy, until))
     if args.html is not None:
         written.append(write_page(args.html, fit_page(fit.report)))
     if args.json:
@@ -186,9 +187,10 @@ def _check_output(output: str | None, force: bool, records: list[Path]) -> None:
         raise WrongUse(f"-o {output} is one of the records: name another file")
 
 
-def _write_policy(output: str, report: FitReport, policy: Policy) -> str:
+def _write_policy(output: str, report: FitReport, policy: Policy, until: UntilSettings | None) -> str:
     """Write the file; returns its place in words. Raises WrongUse if it cannot be written."""
-    text = fitted_policy_text(policy, _fitted(report), _comment(report))
+    tables = {} if until is None else {"until": msgspec.to_builtins(until)}
+    text = fitted_policy_text(policy, _fitted(report), _comment(report), tables)
     try:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:

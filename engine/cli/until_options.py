@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from ..check_answers import Check
 from ..decision import WrongUse
@@ -56,24 +56,23 @@ def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False, serves: b
     group.add_argument(
         "--until-timeout",
         type=float,
-        default=CHECK_SECONDS,
         metavar="S",
         help=f"seconds after which it is stopped and counts as not met (default {CHECK_SECONDS:g})",
     )
     group.add_argument(
         "--until-share",
         type=float,
-        default=SHARE,
         metavar="X",
         help=f"share of the time of the run that it may take (default {SHARE:g}); quick ones are never held back",
     )
     group.add_argument(
         "--until-copy",
         action="store_true",
+        default=None,
         help="run it in a copy of the workspace, so that calls that write need not wait for it",
     )
     group.add_argument(
-        "--until-in", default="", metavar="CMD", help="run it elsewhere: CMD gets `sh -c COMMAND` added, as a container"
+        "--until-in", metavar="CMD", help="run it elsewhere: CMD gets `sh -c COMMAND` added, as a container"
     )
     if serves:
         group.add_argument(
@@ -88,36 +87,56 @@ def add_until(parser: argparse.ArgumentParser, *, proxy: bool = False, serves: b
         group.add_argument(
             "--until-from-failing",
             action=argparse.BooleanOptionalAction,
-            default=True,
             help="end at once if it succeeds before the first request; with --no-, the work has to change first",
         )
 
 
-_NOT_GIVEN = UntilSettings(commands=())
-"""What the settings are without an option."""
-_DEFAULTS: dict[str, object] = {
-    "guard": [],
-    "until_score": None,
-    "until_in": "",
-    "until_timeout": CHECK_SECONDS,
-    "until_share": SHARE,
-    "until_copy": False,
-    "until_from_failing": True,
+_KEYS = {
+    "until": "commands",
+    "guard": "guard",
+    "until_score": "score",
+    "until_in": "inside",
+    "until_timeout": "timeout",
+    "until_share": "share",
+    "until_copy": "copy",
+    "until_from_failing": "from_failing",
+    "env": "env",
 }
-"""Defaults of the options that have a meaning only together with a check."""
+"""The key of `UntilSettings` for each option, by the option's name in the parsed arguments."""
+_NO_CHECK = UntilSettings(commands=())
+
+
+def settings_of(args: argparse.Namespace) -> UntilSettings:
+    """Return the settings of the policy file, with those that options give in their place. Raises WrongUse.
+
+    Without commands if neither has one.
+    """
+    options = {name: getattr(args, name, None) for name in _KEYS}
+    given = {
+        _KEYS[name]: tuple(value) if isinstance(value, list) else value
+        for name, value in options.items()
+        if value is not None and value != []
+    }
+    return replace(load_until(getattr(args, "policy", None)) or _NO_CHECK, **given)
 
 
 def options_given(args: argparse.Namespace) -> Iterator[str]:
-    """Yield the options of the check, and their values, as they have to be repeated on a command line."""
-    for name, default in {"until": [], "until_criteria": None, **_DEFAULTS}.items():
-        value = getattr(args, name, default)
+    """Yield the options of the check, and their values, as they have to be repeated on a command line.
+
+    What the policy file says of the check is among them: a record holds the policy, but not the check.
+    """
+    settings, criteria = settings_of(args), getattr(args, "until_criteria", None)
+    if criteria is not None:
+        yield from ("--until-criteria", criteria)
+    for name, key in _KEYS.items():
+        value = getattr(settings, key)
         option = name.replace("_", "-")
-        if value == default:
-            continue
+        if value == getattr(_NO_CHECK, key) or (key == "env" and getattr(args, "env", None)):
+            continue  # or `--env` itself is repeated
         if isinstance(value, bool):
             yield f"--{option}" if value else f"--no-{option}"
             continue
-        for one in value if isinstance(value, list) else [value]:
+        for one in value if isinstance(value, tuple) else [value]:
             yield from (f"--{option}", f"{one}")
 
 
@@ -130,46 +149,28 @@ def build_until(args: argparse.Namespace, folder: str | None, provider: Provider
     for command in args.until:
         if not command.strip():
             raise WrongUse("--until is empty: give a command, as in --until 'pytest -q'")
-    settings = _settings(args)
+    settings = settings_of(args)
     if not (settings.commands or criteria):
         option = None if getattr(args, "allow_until", False) else next(options_given(args), None)
         if option is not None:
             raise WrongUse(f"{option} is about a check: give it with --until 'pytest -q'")
         return None
+    if not hasattr(args, "until_from_failing"):  # the proxy
+        settings = replace(settings, from_failing=False)
     return settings.build(folder, criteria)
 
 
 def client_until(args: argparse.Namespace) -> Callable[[UntilSettings], Until] | Literal[False]:
     """Return the function that makes the check of a session from what its client asks for; False without one.
 
-    The options say where its commands run and which environment variables they see.
+    The options, or else the policy file, say where its commands run and which environment variables they see.
     """
     if not args.allow_until:
         return False
     if args.workspace is None:
         raise WrongUse("--allow-until runs commands of clients: say in which folder with --workspace DIR")
-    return lambda asked: replace(asked, env=tuple(args.env), inside=args.until_in).build(args.workspace)
-
-
-def _settings(args: argparse.Namespace) -> UntilSettings:
-    """Return the settings of the policy file, with those that options give in their place.
-
-    Without commands if neither has one.
-    """
-    written = load_until(args.policy) or UntilSettings(commands=())
-    options = UntilSettings(
-        commands=tuple(args.until),
-        guard=tuple(args.guard),
-        score=args.until_score,
-        timeout=args.until_timeout,
-        share=args.until_share,
-        copy=args.until_copy,
-        env=tuple(getattr(args, "env", ())),
-        inside=args.until_in,
-        from_failing=getattr(args, "until_from_failing", False),
-    )
-    given = {name for name, value in asdict(options).items() if value != getattr(_NOT_GIVEN, name)}
-    return replace(written, **{name: value for name, value in asdict(options).items() if name in given})
+    own = settings_of(args)
+    return lambda asked: replace(asked, env=own.env, inside=own.inside).build(args.workspace)
 
 
 def _criteria(args: argparse.Namespace, folder: str | None, provider: Provider | None) -> list[Check]:

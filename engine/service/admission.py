@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
+from anyio import to_thread
 
 from ..base.sanitize import one_line
 from ..decision import Message, UserMessage, WrongUse
@@ -61,12 +63,15 @@ class Admission:
             raise Unknown("agent", f"there is no agent {chosen[:100]!r}; there is {', '.join(self._agents)}")
         return chosen, self._agents[chosen]
 
-    def check_until(self, engine: Engine, until: object) -> UntilSettings | None:
+    async def check_until(self, engine: Engine, until: object) -> UntilSettings | None:
         """Return the check that a client asks for, as plain data; None for none. Raises Forbidden or WrongUse."""
         if until is None:
             return None
         settings = until_settings_from(until, "until", refused=OPERATOR_ONLY)
-        engine.config.with_until(self._until(settings))
+        size = len(msgspec.json.encode(settings))
+        if size > METADATA_BYTES:
+            raise WrongUse(f"until has {size:,} bytes as JSON: {METADATA_BYTES:,} are allowed")
+        await to_thread.run_sync(engine.config.with_until, self._until(settings))
         return settings
 
     def _until(self, settings: UntilSettings) -> Until:
@@ -74,19 +79,19 @@ class Admission:
             raise Forbidden("until", "this server runs no checks of its clients: start it with --allow-until")
         return self._client_until(settings)
 
-    def session(self, engine: Engine, kept: NewSession | StoredSession, history: Sequence[Message] = ()) -> Session:
+    async def session(
+        self, engine: Engine, kept: NewSession | StoredSession, history: Sequence[Message] = ()
+    ) -> Session:
         """Return a new or stored session, with the check that a client asked for when it began. Raises WrongUse.
 
         history: the messages before a new one.
         """
         settings = session_until(kept.metadata)
-        return engine.session(
-            kept.id,
-            owner=kept.owner or None,
-            metadata=kept.metadata,
-            history=history,
-            until=None if settings is None else self._until(settings),
-        )
+        make = partial(engine.session, kept.id, owner=kept.owner or None, metadata=kept.metadata, history=history)
+        if settings is None:
+            return make()
+        until = self._until(settings)
+        return await to_thread.run_sync(partial(make, until=until))  # it reads all guarded files
 
     def check_open(self) -> None:
         """Raise ServiceUnavailable once the service is stopping."""

@@ -153,8 +153,8 @@ class LocalDispatcher:
         named: bool,
     ) -> StoredSession:
         store = self._queries.store
-        session = self._admission.session(engine, new, history)
         try:
+            session = await self._admission.session(engine, new, history)
             if named:
                 await check_is_new(store, new.id)
             await store.add(new)
@@ -174,7 +174,7 @@ class LocalDispatcher:
             stored = await self._queries.session(id)
             check_can_start(stored, run_input)
             _, engine = self._admission.agent(stored.agent)
-            session = await load_runs(self._admission.session(engine, stored), self._queries.store)
+            session = await load_runs(await self._admission.session(engine, stored), self._queries.store)
             await self._supervisor.start_run(active, session, engine, lambda: run_input.start(session))
         finally:
             self._supervisor.release(active)

@@ -154,7 +154,7 @@ class QueueWorker:
 
     async def _load(self, job: Job, stored: StoredSession, steps: Steps) -> tuple[Session, Engine]:
         _, engine = self._admission.agent(job.agent)
-        session = await load_runs(self._admission.session(engine, stored), self._store)
+        session = await load_runs(await self._admission.session(engine, stored), self._store)
         session.steps, session.history = steps, job.history
         return session, engine
 

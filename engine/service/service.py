@@ -224,7 +224,7 @@ class Service(SessionQueries):
         message, begins = user_message(prompt), read_history(history)
         known = title_of(redacted(message.text, engine.config.record_options.redact))
         self._check_open()
-        settings = self._admission.check_until(engine, until)
+        settings = await self._admission.check_until(engine, until)
         about = with_session_until(check_metadata(metadata or {}), settings)
         at = clock_of(engine)()
         new = NewSession(id=id, owner=owner or "", agent=name, title=known, created_at=at, metadata=about)

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from endstop import Engine
+from endstop import Engine, Progress, tool
 from endstop.analysis.published_policies import BY_NAME
 from endstop.decision import Policy
-from endstop.providers import Scripted
+from endstop.providers import Scripted, call
 
 from ...console import endstop
 from ..analysis import scenes
@@ -83,6 +83,32 @@ async def test_json_says_of_each_published_rule_what_was_read_and_what_it_would_
     assert (smolagents["supposed_stopped"], smolagents["supposed_saved_steps"]) == (1, steps)
     assert (smolagents["supposed_good_cut"], smolagents["passed"]) == (1, 1)
     assert totals["kimi-cli"]["supposed_stopped"] == 0
+
+
+async def test_a_policy_file_with_a_check_decides_over_the_answers_that_a_record_has_and_runs_nothing(
+    tmp_path: Path,
+) -> None:
+    @tool
+    def write(path: str) -> str:
+        "Write a file."
+        return f"{path} is written"
+
+    def third_step(run: Progress) -> bool:
+        return run.facts.steps >= 3
+
+    engine = Engine(
+        Scripted(lambda request: call("write", path=str(len(request.messages)))), tools=[write], until=third_step
+    )
+    outcome = await engine.session(record=tmp_path / "a.jsonl").run("Write")
+    assert outcome.stop_reason == "until_met"
+    ran = tmp_path / "ran"
+    (tmp_path / "checked.toml").write_text(f'[until]\ncommands = ["touch {ran}"]\n')
+    (tmp_path / "other.toml").write_text('base = "agent"\n')
+    done = await endstop(
+        "backtest", tmp_path, "--policy", tmp_path / "checked.toml", "--policy", tmp_path / "other.toml", "--json"
+    )
+    assert [(one["policy"], one["partings"]["same"]) for one in done.json["policies"]] == [("checked", 1), ("other", 0)]
+    assert not ran.exists()
 
 
 async def test_a_policy_of_ones_own_may_not_pass_for_a_published_rule(tmp_path: Path) -> None:

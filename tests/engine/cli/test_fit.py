@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from endstop import Engine
+from endstop.cli.factory import load_fitted_policy, load_until
 from endstop.decision import Limits, Policy, Repetition, policy_from
 from endstop.decision.policy_files import FITTED_FORMAT
 from endstop.providers import Scripted, call
@@ -188,6 +189,16 @@ async def test_a_narrow_terminal_wraps_the_settings_and_cuts_no_figure(folder: P
     assert "stagnation.same_results" in table
     assert "chosen" in table
     assert "…" not in table
+
+
+async def test_the_check_of_the_base_policy_goes_on_into_the_fitted_one(folder: Path) -> None:
+    table = "[until]\ncommands = [\"pytest -q\"]\nscore = '(\\d+) passed'\n"
+    (folder / "base.toml").write_text(table, encoding="utf-8")
+    done = await endstop("fit", "records", *LOOSE, "--base-policy", "base.toml", "-o", "mine.toml", cwd=folder)
+    assert (done.code, done.err) == (0, "")
+    base, fitted = (load_until(str(folder / name)) for name in ("base.toml", "mine.toml"))
+    assert fitted == base is not None
+    assert load_fitted_policy(str(folder / "mine.toml"))[1] is not None
 
 
 async def test_the_same_task_many_times_over_is_one(tmp_path: Path) -> None:

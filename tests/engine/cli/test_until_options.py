@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import pytest
-from endstop.cli.until_options import add_until, options_given
+from endstop import Until
+from endstop.cli.agent import build_engine
+from endstop.cli.commands import build_parser
+from endstop.cli.until_options import add_until, build_until, client_until, options_given
+from endstop.until_settings import UntilSettings
 
 from ...console import Done, endstop
 from ...servers import ChatServer, call
@@ -162,3 +167,97 @@ def test_options_to_repeat_are_those_that_were_given_whatever_their_values_are()
         repeated = tuple(options_given(parsed(*given)))
         assert parsed(*repeated) == parsed(*given)
     assert list(options_given(parsed("--until", "true", "--until-share", "0.25"))) == ["--until", "true"]
+
+
+# ---- policy files in each command
+
+TABLE = f"""
+base = "agent"
+closing = false
+
+[until]
+commands = [{CHECK!r}]
+score = '(?P<failed>\\d+) failed, (?P<passed>\\d+) passed'
+timeout = 60
+from_failing = false
+"""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(TABLE.replace(repr(CHECK), f"'''{CHECK}'''"))
+    return path
+
+
+def until_of_command(*words: object) -> Until | None:
+    given = [str(word) for word in words]
+    return build_engine(build_parser(given).parse_args(given)).config.until
+
+
+@pytest.mark.parametrize("command", [("run", "Write"), ("serve",), ("worker",)], ids=lambda words: words[0])
+def test_each_command_takes_the_check_of_the_policy_file_in_the_same_way(
+    command: tuple[str, ...], work: Path, policy: Path
+) -> None:
+    words = (*command, "--model", "m", "--api-base", "http://127.0.0.1:9/v1", "--workspace", work)
+    until = until_of_command(*words, "--policy", policy)
+    assert until is not None
+    assert (until.name, until.timeout, until.share, until.from_failing) == (CHECK, 60, 0.25, False)
+    assert until.folder == str(work)
+    changed = until_of_command(*words, "--policy", policy, "--until", "true", "--until-timeout", 600, "--env", "A")
+    assert changed is not None
+    assert (changed.name, changed.timeout, changed.from_failing) == ("true", 600, False)
+    assert changed.commands[0].env == ("A",)
+    assert until_of_command(*words, "--policy", "agent") is None
+
+
+def test_the_proxy_takes_it_too_but_there_the_work_has_to_change_first(work: Path, policy: Path) -> None:
+    policy.write_text(policy.read_text().replace("from_failing = false", "from_failing = true"))
+    words = ["proxy", "--upstream", "http://127.0.0.1:9/v1", "--policy", str(policy)]
+    until = build_until(build_parser(words).parse_args(words), str(work))
+    assert until is not None
+    assert (until.name, until.from_failing) == (CHECK, False)
+
+
+async def test_racers_are_checked_by_it_each_in_its_copy(work: Path, policy: Path) -> None:
+    async with ChatServer(CLAIM, repeat=True) as liar, ChatServer(edit(GOAL), CLAIM, repeat=True) as worker:
+        models = ("--model", "liar", "--api-base", liar.url, "--model", "worker", "--api-base", worker.url)
+        done = await endstop("race", "Write", *models, "--workspace", work, "--policy", policy, "--json")
+    assert (done.code, done.json["winner"]) == (0, "worker"), done.err
+    (outcome,) = [one["outcome"] for one in done.json["racers"] if one["won"]]
+    assert (outcome["stop_reason"], outcome["checked_by"]) == ("until_met", CHECK)
+    assert (work / "work.txt").read_text() == ""
+
+
+async def test_a_run_that_waits_is_resumed_with_the_options_that_are_printed_for_the_check_of_the_file(
+    work: Path, policy: Path, tmp_path: Path
+) -> None:
+    policy.write_text(policy.read_text() + "\n[limits]\nsteps = 1\n[limits.extend]\nwhen = 'ask'\nby = 9\n")
+    record = tmp_path / "r.jsonl"
+    done = await run(work, [edit(1)], "--policy", policy, "--record", record)
+    assert done.code == 5
+    words = [word for line in done.err.splitlines() if "--resume" in line for word in shlex.split(line)]
+    at = words.index("--until")
+    assert words[at + 1] == CHECK
+    assert "--no-until-from-failing" in words
+    async with ChatServer(edit(GOAL), CLAIM, repeat=True) as server:
+        answer = ("run", "--resume", record, "--extend", 9, "--api-base", server.url, "--workspace", work)
+        refused = await endstop(*answer)
+        assert refused.code == 2
+        assert "give --until again" in refused.err
+        done = await endstop(*answer, *words[at:], "--json")
+    assert (done.code, done.json["stop_reason"], done.json["checked_by"]) == (0, "until_met", CHECK)
+
+
+def test_where_the_checks_of_clients_run_is_as_options_or_the_policy_file_say(work: Path, policy: Path) -> None:
+    policy.write_text(policy.read_text() + 'inside = "docker run box"\nenv = ["IN_FILE"]\n')
+    words = ["serve", "--allow-until", "--workspace", str(work), "--policy", str(policy)]
+    for options, inside, env in (
+        ((), "docker run box", ("IN_FILE",)),
+        (("--until-in", "podman run box", "--env", "GIVEN"), "podman run box", ("GIVEN",)),
+    ):
+        given = [*words, *options]
+        made = client_until(build_parser(given).parse_args(given))
+        assert callable(made)
+        (check,) = made(UntilSettings(commands=("true",))).commands
+        assert (check._inside, check.env) == (inside, env)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine
+from endstop import Engine, Until
 from endstop.decision import WrongUse
 from endstop.providers import Scripted, call
 from endstop.service.errors import Forbidden
@@ -44,12 +45,49 @@ async def test_without_the_operators_word_no_command_of_a_client_runs(tmp_path: 
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("until", ["", ["  "], {"commands": "true", "inside": "sh"}, "no_such_program --x"])
+HOSTILE = ["true\0", ["true " + "x" * 20_000], "echo '", {"commands": "true", "guard": ["../*"]}]
+
+
+@pytest.mark.parametrize("until", ["", ["  "], {"commands": "true", "inside": "sh"}, "no_such_program --x", *HOSTILE])
 async def test_a_check_that_cannot_work_starts_no_session(tmp_path: Path, until: Any) -> None:
     async with service_in(tmp_path, CLAIM) as service:
         with pytest.raises(WrongUse):
             await service.start("Set the port", until=until)
         assert (await service.sessions())[0] == []
+        assert service.running == 0
+
+
+async def test_a_check_that_can_no_longer_work_once_the_session_is_admitted_leaves_none_running(tmp_path: Path) -> None:
+    async with service_in(tmp_path, CLAIM, CLAIM) as service:
+        admit = service._admission.admit
+
+        def admit_late(*given: Any) -> Any:
+            (tmp_path / "server.conf").unlink(missing_ok=True)
+            return admit(*given)
+
+        service._admission.admit = admit_late  # type: ignore[method-assign]
+        with pytest.raises(WrongUse, match="fits no file"):
+            await service.start("Set the port", until={"commands": CHECK, "guard": ["*.conf"]}, session_id="mine")
+        assert service.running == 0
+        assert (await service.start("Set the port", session_id="mine")).id == "mine"
+
+
+async def test_the_event_loop_goes_on_while_guarded_files_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[bool] = []
+    verify = Until.verify
+
+    def seen(until: Until, tools: Any) -> None:
+        threads.append(threading.current_thread() is threading.main_thread())
+        verify(until, tools)
+
+    monkeypatch.setattr(Until, "verify", seen)
+    async with service_in(tmp_path, CLAIM, WRITE, CLAIM) as service:
+        session = await service.start("Set the port", until={"commands": CHECK, "guard": ["*.conf"]})
+        await service.outcome(str(session.run_id), wait=30)
+    assert threads
+    assert not any(threads)
 
 
 async def test_the_next_run_of_a_session_has_its_check_in_another_process_too(tmp_path: Path) -> None:
