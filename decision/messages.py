@@ -61,7 +61,7 @@ unanswered: a question that the user never answered. denied: the user did not ap
 """
 
 
-class ToolCall(ExplainedStruct, frozen=True):
+class ToolCall(Struct, frozen=True):
     """One call of one tool, as the model wrote it. `arguments` is JSON text and may be invalid."""
 
     id: Name
@@ -181,7 +181,7 @@ def _mark(number: int, image: Image) -> str:
     return f"[image {number}: {image}]"
 
 
-class AssistantMessage(ExplainedStruct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
+class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
     """One response of the model, complete or cut."""
 
     text: Text = ""
@@ -226,7 +226,7 @@ def message_parts(message: AssistantMessage) -> Iterator[str | ToolCall | Reason
     yield from message.calls[calls:]
 
 
-class ToolResult(ExplainedStruct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
+class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
     """The only answer to a tool call."""
 
     call_id: Name
@@ -247,7 +247,7 @@ MOST_DOLLARS = 2.0**53
 """The largest cost in US dollars, far above any real one: sums of costs and their squares stay finite."""
 
 
-class Usage(ExplainedStruct, frozen=True, kw_only=True):
+class Usage(Struct, frozen=True, kw_only=True):
     """Tokens and cost of one attempt, step or run.
 
     `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`. `cost_usd` is None if no

@@ -43,6 +43,7 @@ def say(text: str, pieces: int = 1) -> list[AnyChunk]:
     return [TextDelta(text[i : i + size]) for i in range(0, len(text), size)]
 
 
+@explained
 def call(
     name: str, arguments: Mapping[str, Any] | None = None, /, *, id: str | None = None, pieces: int = 1, **more: Any
 ) -> list[AnyChunk]:

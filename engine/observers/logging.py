@@ -12,6 +12,7 @@ from logging import DEBUG, INFO, WARNING
 from typing import TYPE_CHECKING, Any
 
 from ..decision import events as ev
+from ..decision.wrong_calls import explained
 from ..event_bus import Lagged
 from ..providers._logging import log
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ..run import Run
 
 
+@explained
 def log_run(event: Any, run: Run) -> None:
     """Log an event of a run, if it is one of the main events."""
     ids = {"run_id": run.id, "session_id": run.session_id}
