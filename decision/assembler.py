@@ -31,7 +31,7 @@ from .chunks import (
     ToolCallDelta,
     UsageReport,
 )
-from .messages import AssistantMessage, FinishReason, Reasoning, ToolCall, Usage
+from .messages import AssistantMessage, FinishReason, Reasoning, ToolCall, Usage, new_call, new_message
 
 
 class GrowingText:
@@ -167,7 +167,7 @@ class Assembler:
     def call(self, call_id: str) -> ToolCall:
         """Return the call with this id, as far as it has arrived."""
         building = self._calls[self._numbers[call_id]]
-        return ToolCall(building.id, building.name, building.arguments.text)
+        return new_call(building.id, building.name, building.arguments.text)
 
     def close(self) -> list[ev.Event]:
         """End the stream: emit trailing fragments and the calls that began after the finish."""
@@ -206,8 +206,8 @@ class Assembler:
         reasoning = self._reasoning
         if self._thinking:
             reasoning = [*reasoning, Reasoning("".join(self._thinking))]
-        calls = tuple(ToolCall(b.id, b.name, b.arguments.text) for b in self._calls[: self._announced])
-        return AssistantMessage("".join(self._text), calls, tuple(reasoning))
+        calls = tuple(new_call(b.id, b.name, b.arguments.text) for b in self._calls[: self._announced])
+        return new_message("".join(self._text), calls, tuple(reasoning))
 
     def _reason(self, chunk: ReasoningDelta) -> list[ev.Event]:
         text, signature = chunk.text, chunk.signature

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
-from .wrong_calls import CheckedStruct, ExplainedStruct
+from .wrong_calls import CheckedStruct, ExplainedStruct, unexplained
 
 
 class Redacted(Enum):
@@ -61,7 +61,7 @@ unanswered: a question that the user never answered. denied: the user did not ap
 """
 
 
-class ToolCall(Struct, frozen=True):
+class ToolCall(ExplainedStruct, frozen=True):
     """One call of one tool, as the model wrote it. `arguments` is JSON text and may be invalid."""
 
     id: Name
@@ -181,7 +181,7 @@ def _mark(number: int, image: Image) -> str:
     return f"[image {number}: {image}]"
 
 
-class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
+class AssistantMessage(ExplainedStruct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
     """One response of the model, complete or cut."""
 
     text: Text = ""
@@ -226,7 +226,7 @@ def message_parts(message: AssistantMessage) -> Iterator[str | ToolCall | Reason
     yield from message.calls[calls:]
 
 
-class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
+class ToolResult(ExplainedStruct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
     """The only answer to a tool call."""
 
     call_id: Name
@@ -247,7 +247,7 @@ MOST_DOLLARS = 2.0**53
 """The largest cost in US dollars, far above any real one: sums of costs and their squares stay finite."""
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class Usage(ExplainedStruct, frozen=True, kw_only=True):
     """Tokens and cost of one attempt, step or run.
 
     `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`. `cost_usd` is None if no
@@ -293,7 +293,7 @@ class Usage(Struct, frozen=True, kw_only=True):
         cached, reasoning = self.cached_tokens + other.cached_tokens, self.reasoning_tokens + other.reasoning_tokens
         if input > MOST_TOKENS or output > MOST_TOKENS or cached > MOST_TOKENS or reasoning > MOST_TOKENS:
             input, output, cached, reasoning = (min(sum, MOST_TOKENS) for sum in (input, output, cached, reasoning))
-        return Usage(
+        return new_usage(
             input_tokens=input,
             output_tokens=output,
             cached_tokens=cached,
@@ -328,6 +328,10 @@ class Usage(Struct, frozen=True, kw_only=True):
             estimated=True,
         )
 
+
+new_call, new_result = unexplained(ToolCall), unexplained(ToolResult)
+new_message, new_usage = unexplained(AssistantMessage), unexplained(Usage)
+"""Constructors for what the library makes in each step."""
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
 """General categories of invisible characters (Unicode Standard, section 4.5)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .messages import MOST_DOLLARS, MOST_TOKENS, Usage
+from .messages import MOST_DOLLARS, MOST_TOKENS, Usage, new_usage
 
 MOST_DIGITS = 16
 """Number of digits of `MOST_TOKENS`."""
@@ -49,7 +49,7 @@ def reported_usage(
     sent, received, paid = token_count(input), token_count(output), None if cost is None else dollars(cost)
     if sent is None and received is None and paid is None:
         return None
-    return Usage(
+    return new_usage(
         input_tokens=sent or 0,
         output_tokens=received or 0,
         cached_tokens=_part(cached, sent) if cached else 0,

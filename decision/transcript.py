@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .call_arguments import count_members
-from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, ToolSpec, UserMessage
+from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, ToolSpec, UserMessage, new_result
 from .outcome import Asker
 from .wrong_calls import checked
 
@@ -123,7 +123,7 @@ class Transcript:
                 self._settle()
             case ev.ToolCallResult(call_id=id):
                 content = _edited_note(self.approvals.get(id)) + event.content
-                self._answer(ToolResult(id, event.name, content, event.status, event.images))
+                self._answer(new_result(id, event.name, content, event.status, event.images))
             case ev.ToolExecutionStarted(call_id=id):
                 if self._asked:
                     self._begun.add(id)

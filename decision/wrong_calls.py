@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import wraps
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, cast
 
 from msgspec import Struct, StructMeta
 
@@ -24,6 +24,7 @@ from .signatures import ShortSignatureMeta
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
+Made = TypeVar("Made")
 
 LONGEST_VALUE = 80
 """Characters of a wrong value in a message."""
@@ -60,6 +61,11 @@ else:
 
     class CheckedStruct(ExplainedStruct, metaclass=_CheckedMeta):
         """Base of structs whose constructors also raise WrongUse for a value of a wrong type."""
+
+
+def unexplained(struct: type[Made]) -> type[Made]:
+    """Return the constructor of a struct without the explanation, which is quicker, for what is made in each step."""
+    return cast("type[Made]", partial(StructMeta.__call__, struct))
 
 
 def explained(target: Target) -> Target:

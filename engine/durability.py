@@ -11,13 +11,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct
-
 from .decision import Image, Message, WrongUse
 from .decision.wrong_calls import ExplainedStruct
 
 
-class StepKey(Struct, frozen=True):
+class StepKey(ExplainedStruct, frozen=True):
     """Identifier of a durable step. Written as `run/step/call`, which is globally unique."""
 
     session: str

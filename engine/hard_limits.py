@@ -33,6 +33,7 @@ from .decision.degeneration import RepetitionDetector
 from .decision.events import LimitReached
 from .decision.limit_usage import LimitStatus, limit_statuses
 from .decision.limits import STOP_REASONS
+from .decision.messages import new_usage
 from .event_log import Log
 from .providers.clock import Clock
 
@@ -198,7 +199,7 @@ class ResponseMeter:
         self._budget_share = share
         self._priced = priced
         self._input_tokens = input_tokens
-        self._input = Usage(input_tokens=input_tokens, estimated=True)
+        self._input = new_usage(input_tokens=input_tokens, estimated=True)
         self._bytes_allowed: float = inf
         self._deadline_ms: float = inf
         """Milliseconds from the start of the run to the time limit."""
@@ -249,7 +250,7 @@ class ResponseMeter:
     def _set_usage(self, usage: Usage) -> None:
         """Use the provider's count of the output so far."""
         sent = usage.input_tokens or self._input.input_tokens
-        self._input = Usage(input_tokens=sent, cached_tokens=usage.cached_tokens, estimated=True)
+        self._input = new_usage(input_tokens=sent, cached_tokens=usage.cached_tokens, estimated=True)
         self.written = max(self.written, usage.output_tokens * BYTES_PER_TOKEN)
         self._update_bytes_allowed()
 

@@ -28,13 +28,12 @@ from .test_exports import PUBLIC
 MADE_IN_C = {
     "made for each chunk": "TextDelta ReasoningDelta ToolCallDelta UsageReport FinishReport ModelSelected "
     "ProviderToolReport AttemptEnded Frame Gap EventBatch Page",
-    "made for each step": "GoOn Pause Stop TraceEntry Facts LimitUse RunContext Request Assembler "
-    "AssistantMessage ToolCall ToolResult Usage StepKey",
+    "made for each step": "GoOn Pause Stop TraceEntry Facts LimitUse RunContext Request Assembler",
 }
 """Classes that do not explain a wrong call, where a constructor in Python would be felt, by why."""
 
 TYPES_NOT_CHECKED = {
-    "made for some steps": "Reasoning Exchange",
+    "made for each step": "AssistantMessage Reasoning ToolCall ToolResult Usage StepKey Exchange",
     "made by the library, and only read": "Outcome Asker CutSavings SubagentUse Question Lagged SessionRecord Summary "
     "ProviderSummary ReplayReport ReplayedRun FoundSession SkippedSession FileFailure RecordedError Passed",
     "made from rows of a database": "NewSession Orphan Process QueuedRun StoredMessage StoredProcess StoredRun "

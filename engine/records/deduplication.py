@@ -24,7 +24,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from ..decision import AssistantMessage, Event, Policy, ToolCall
+from ..decision import AssistantMessage, Event, Policy
 from ..decision.assembler import TextLength, block_of
 from ..decision.events import (
     ReasoningMessageContent,
@@ -36,7 +36,7 @@ from ..decision.events import (
     ToolCallStart,
     is_imported,
 )
-from ..decision.messages import NO_MESSAGE, MessageDeltas, Reasoning
+from ..decision.messages import NO_MESSAGE, MessageDeltas, Reasoning, new_call, new_message
 from ..decision.settings import settings_to_record
 from .format import DECODE_ERRORS, SHARED_FIELDS, Header, encode_line, leaves_out, packs, parse_line
 from .parts_line import ArgumentsEntry, Entry, PartsLine, StartEntry, TextEntry, pack
@@ -163,8 +163,8 @@ def message_of(parts: Iterable[Part | Entry]) -> AssistantMessage:
             _add_reasoning(part, block, reasoning, length, len(calls))
     if any(block):
         reasoning.append(Reasoning("".join(block)))
-    made = tuple([ToolCall(id, name, "".join(arguments)) for id, (name, arguments) in calls.items()])
-    return AssistantMessage("".join(text), made, tuple(reasoning))
+    made = tuple([new_call(id, name, "".join(arguments)) for id, (name, arguments) in calls.items()])
+    return new_message("".join(text), made, tuple(reasoning))
 
 
 def _add_reasoning(part: Any, block: list[str], reasoning: list[Reasoning], length: TextLength, calls: int) -> None:
