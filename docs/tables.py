@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FunctionType, NoneType
@@ -24,6 +24,7 @@ from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
 from endstop.decision.argument_types import IN_A_FILE, describe_type
 from endstop.decision.finish_words import ACTIONS, documented_words
+from endstop.decision.other_names import other_name
 from endstop.decision.settings import Settings, setting_types
 from endstop.decision.until_rules import ALL_GUARDS, ALL_RULES
 from endstop.evaluation import EVALUATED_STATUSES
@@ -34,6 +35,7 @@ from msgspec import Struct
 ROOT = Path(__file__).parent.parent
 PAGES = (
     "docs/guides/ag_ui.md",
+    "docs/guides/coming_from.md",
     "docs/explanation/architecture.md",
     "docs/reference/api.md",
     "docs/reference/command_line.md",
@@ -398,7 +400,81 @@ def _read(one: PublishedPolicy) -> str:
     )
 
 
+COMING_FROM = {
+    "pydantic_ai": """
+        endstop: AgentRunResult ModelRetry UsageLimits UsageLimitExceeded BinaryContent TestModel
+        Engine: instructions output_type deps_type model_settings retries end_strategy toolsets history_processors
+        Engine.: run_stream iter tool output_validator override instrument
+        Engine.run: user_prompt message_history usage_limits usage deferred_tool_results
+        Limits: request_limit tool_calls_limit total_tokens_limit output_tokens_limit
+        Outcome.: data all_messages new_messages
+        Run.: stream_text stream_output
+        tool: takes_ctx retries requires_approval sequential
+        RunContext.: tool_call_id retry run_step
+    """,
+    "openai_agents": """
+        endstop: Agent Runner RunResult RunResultStreaming RunContextWrapper function_tool MaxTurnsExceeded
+        endstop: SQLiteSession
+        Engine: instructions model tools_to_final_output handoffs input_guardrails output_guardrails mcp_servers
+        Engine: tool_use_behavior output_type hooks
+        Engine.run: starting_agent input context max_turns run_config session previous_response_id
+        Outcome.: final_output new_items raw_responses interruptions to_input_list last_agent
+        Run.: stream_events current_turn is_complete
+        tool: name_override description_override failure_error_function needs_approval strict_mode
+        ModelOptions: temperature max_tokens reasoning extra_args
+    """,
+    "langgraph": """
+        endstop: create_react_agent create_agent StateGraph ToolNode InMemorySaver GraphRecursionError ToolRuntime
+        Engine: prompt response_format checkpointer store state_schema context_schema interrupt_before pre_model_hook
+        Engine: post_model_hook recursion_limit debug
+        Engine.: invoke ainvoke astream astream_events batch get_state update_state with_retry with_fallbacks
+        Engine.run: config thread_id stream_mode
+        Outcome.: structured_response messages
+        tool: args_schema return_direct infer_schema parse_docstring
+    """,
+}
+"""Names of other libraries, by library and by what of ours they are asked of (`decision/other_names.toml`)."""
+
+
+THEIRS = {
+    "endstop": "",
+    "Engine": "Agent(",
+    "Engine.": "agent.",
+    "Engine.run": "agent.run(",
+    "Limits": "UsageLimits(",
+    "ModelOptions": "ModelSettings(",
+    "Outcome.": "result.",
+    "Run.": "run.",
+    "RunContext.": "ctx.",
+}
+"""How they write what comes before a name."""
+
+
+def coming_from(library: str) -> str:
+    """What to write for the names of a library that a first program uses."""
+    rows = []
+    for line in COMING_FROM[library].strip().splitlines():
+        owner, _, names = line.strip().partition(": ")
+        place = {
+            "endstop": "",
+            "Engine": "Engine(",
+            "Engine.": "agent.",
+            "Outcome.": "result.",
+            "Run.": "run.",
+            "Limits": "UsageLimits(",
+        }
+        before = place.get(owner, owner if owner.endswith(".") else f"{owner}(")
+        before = before.replace("RunContext.", "ctx.").replace("Engine(", "Agent(").replace("Engine.run(", "agent.run(")
+        for name in names.split():
+            entry = other_name(owner, name)
+            if entry:
+                after = "=...)" if before.endswith("(") else ""
+                rows.append((f"`{before}{name}{after}`", entry.removeprefix(": ").removeprefix("write ")))
+    return _table(("there", "here"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    **{f"from_{library}": partial(coming_from, library) for library in COMING_FROM},
     "published": published,
     "rules": rules,
     "guards": guards,

@@ -33,7 +33,7 @@ NAMES = [(name, said) for owner, name, said in ENTRIES if owner == "endstop"]
 OPTIONS = [(name, said) for owner, name, said in ENTRIES if owner == "command line"]
 
 GIVEN = set(
-    """Deps api_base asyncio async_for base64 ctx deps description event fleet model name outcome
+    """Deps api_base asyncio async_for base64 ctx deps description event fleet model name outcome piece
     owner Path path prompt provider raise result
     run run_id server session session_id tasks text tools engine kind metadata""".split()
 )
