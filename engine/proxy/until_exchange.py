@@ -1,0 +1,145 @@
+"""Responses to an agent whose work is checked (`until_agent.py`): they go on until the check lets the agent end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from functools import partial
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+from ..decision.errors import error_text
+from ..formats.parsing import as_dict
+from ..providers._logging import log_warning
+from ..providers.error_replies import build_error, parse_error_body
+from ..providers.errors import Cancelled, Unreachable
+from ..providers.surrogate_pairs import encodable
+from ..records.known_secrets import KnownSecrets
+from .agent_replies import unread_text
+from .bodies import read_body
+from .exchange import EventSplitter, FollowedExchange
+from .statistics_page import Statistics
+from .upstream_connections import blocks_of, failure_text
+from .upstream_requests import UpstreamRequests
+from .wire import EVENT_STREAM
+
+
+class UntilExchanges:
+    """Responses as agents get them: each up to its cut, with those that continue it.
+
+    who_left: says who left a response that breaks off.
+    """
+
+    def __init__(
+        self, requests: UpstreamRequests, statistics: Statistics, secrets: KnownSecrets, who_left: Callable[[], str]
+    ) -> None:
+        self._requests = requests
+        self._statistics = statistics
+        self._secrets = secrets
+        self._who_left = who_left
+
+    async def stream(
+        self, incoming: web.Request, reply: aiohttp.ClientResponse, exchange: FollowedExchange
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what the agent gets of a streamed response, up to its cut, and of the responses that continue it."""
+        async for block in blocks_of(reply.content):
+            yield exchange.take_block(block)
+            if exchange.cut is not None:
+                break
+        yield exchange.end()
+        if not exchange.claims_end:
+            return
+        text = await self._handed_back(exchange)
+        further = None if text is None else await self._ask_again(incoming, exchange, text)
+        if text is None or further is None:
+            yield exchange.release()
+            return
+        again, second = further
+        end, events = exchange.end_of_stream, EventSplitter()
+        yield end.add(f"\n\n{text}\n\n")
+        try:
+            async with aclosing(self.stream(incoming, second, again)) as blocks:
+                async for block in blocks:
+                    for event, _ in events.feed(block):
+                        yield end.go_on(event)
+        except (asyncio.CancelledError, GeneratorExit):
+            second.close()
+            again.guard(partial(again.left, Cancelled(f"{self._who_left()} in the middle of the response")))
+            raise
+        except aiohttp.ClientError as error:
+            again.guard(partial(again.failed, Unreachable(failure_text(error))))
+            raise
+        finally:
+            if again.usage is not None:
+                self._statistics.count_usage(again.usage)
+            second.release()
+
+    async def _handed_back(self, exchange: FollowedExchange) -> str | None:
+        """Return what the model is told because its final text or completion does not end the run; None if it does."""
+        check, run = exchange.run.check, exchange.run
+        if check is None or run.broken:
+            return None
+        try:
+            return await check.hand_back(exchange.claim, decides=exchange.claim is None or exchange.withholds)
+        except Exception as error:
+            log_warning("a check failed: the agent ends by its own rule", error=self._secrets(error_text(error)))
+            exchange.guard(exchange.decide)
+            return None
+
+    async def _ask_again(
+        self, incoming: web.Request, exchange: FollowedExchange, text: str
+    ) -> tuple[FollowedExchange, aiohttp.ClientResponse] | None:
+        """Let the model go on after its final text was handed back with this text.
+
+        Return the request and its response; None if there is none, so that the agent ends with the text that it has.
+        """
+        again = exchange.again(text)
+        held = await self._requests.reserve(incoming, len(again.body), again.request.model, again.said)
+        if held is not None and held.refused is not None:
+            return None
+        reply = None
+        try:
+            reply = await self._requests.send_changed(incoming, again.body, again.note_sent)
+        except aiohttp.ClientError as error:
+            again.guard(partial(again.failed, Unreachable(failure_text(error))))
+        finally:
+            if held is not None:
+                held.settle(again.usage)
+        if reply is None:
+            return None
+        streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
+        expected = exchange.request.streams or exchange.assembles
+        if reply.status != 200 or "content-encoding" in reply.headers or streams != expected:
+            again.guard(partial(again.failed, build_error(parse_error_body(unread_text(reply)), status=reply.status)))
+            reply.release()
+            return None
+        return again, reply
+
+    async def whole(self, incoming: web.Request, exchange: FollowedExchange, whole: bytes) -> bytes:
+        """Return a whole response, with those that continue it while the agent's check is not met."""
+        text = await self._handed_back(exchange)
+        further = None if text is None else await self._ask_again(incoming, exchange, text)
+        if text is None or further is None or exchange.response is None:
+            return whole
+        again, reply = further
+        try:
+            second = await read_body(blocks_of(reply.content))
+        except aiohttp.ClientError as error:
+            again.guard(partial(again.failed, Unreachable(failure_text(error))))
+            return whole
+        finally:
+            reply.release()
+        if not isinstance(second, bytes):
+            again.guard(again.refuse_large)
+            return whole
+        passed = [second]
+        again.guard(lambda: passed.append(again.take_whole(second)))
+        if again.usage is not None:
+            self._statistics.count_usage(again.usage)
+        latest = await self.whole(incoming, again, passed[-1]) if again.claims_end else passed[-1]
+        joined = as_dict(msgspec.json.decode(encodable(latest)))
+        exchange.wire.add_text_before(joined, f"{exchange.response.message.text}\n\n{text}")
+        return msgspec.json.encode(joined)
