@@ -75,6 +75,11 @@ class BackgroundCheck:
         return self._check.until.name
 
     @property
+    def runs(self) -> bool:
+        """Whether a check is running, or has ended and was not looked at."""
+        return self._task is not None
+
+    @property
     def _decides(self) -> bool:
         """Whether the newest answer ends the run."""
         return self._log.facts.check_said in ("met", "impossible")
@@ -92,7 +97,7 @@ class BackgroundCheck:
 
     async def before_step(self) -> bool:
         """Look at a check that has ended, begin one if the work has changed; return whether the run is to end."""
-        if not await self._look("step"):
+        if not (await self._look("step") and self._decides):
             due = self._written and self._check.until.in_background
             if await self._begin("step", due=due) and self._task is None:
                 await self._begin("step", due=due)  # the one in the record was running when its process died
@@ -123,6 +128,27 @@ class BackgroundCheck:
             if not await self._look(place, wait=True) and not (started or self._was_met):
                 break
         return self._decides
+
+    async def is_met(self) -> bool:
+        """Wait until the work as it is now is checked, if a check is running; return whether it is right.
+
+        The answer is not looked at yet. A running check of an older state is replaced once it has ended.
+        """
+        older = self._task
+        if older is None:
+            return False
+        if await self._state_of_work() != self._checked:
+            await asyncio.wait([older])
+            self._task = None
+            if not await self._begin("step", due=True):
+                self._task = older
+        task = self._task
+        assert task is not None
+        await asyncio.wait([task])
+        is_met = task.result().said == "met" and await self._state_of_work() == self._checked
+        if is_met:
+            self._written = False
+        return is_met
 
     def cut_with(self, cut: Callable[[], None] | None) -> None:
         """Call `cut` as soon as the check ends the run, which may be now; None: there is no response to cut."""

@@ -16,29 +16,40 @@ from ..providers.surrogate_pairs import encodable
 from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, UnfinishedCall, WireRequest
 
 
+class _Block(Struct):
+    type: str = ""
+
+
 class _Event(Struct):
     type: str = ""
     index: int = 0
+    content_block: _Block | None = None
 
 
 class AnthropicEnd(ReplyEnd):
     """Ending of a stream of content blocks."""
 
     def __init__(self, request: WireRequest) -> None:
-        self._open: dict[int, None] = {}
+        self._open: dict[int, str] = {}
+        """Types of the open blocks, by index."""
         self._next = 0
         """Index of the next block."""
         self._shift = 0
         """Number of blocks before those of the further response."""
 
+    @property
+    def in_thought(self) -> bool:
+        """Whether a block of thinking is open: its signature comes at its end."""
+        return any(kind.endswith("thinking") for kind in self._open.values())
+
     def see(self, event: bytes) -> None:
-        """Note the indexes of the open blocks."""
+        """Note the open blocks."""
         if b"content_block_st" not in event[:40]:  # only start and stop matter; nearly all events are deltas
             return
         seen = msgspec.convert(decode_loosely(encodable(event.partition(b"data: ")[2])), _Event)
         self._next = max(self._next, seen.index + 1)
         if seen.type == "content_block_start":
-            self._open[seen.index] = None
+            self._open[seen.index] = "" if seen.content_block is None else seen.content_block.type
         else:
             self._open.pop(seen.index, None)
 

@@ -43,11 +43,15 @@ class ChatEnd(ReplyEnd):
             return True
         chunk = as_dict(decode_loosely(encodable(data)))
         choices = as_list(chunk.get("choices"))
-        return not choices or as_dict(choices[0]).get("finish_reason") is not None
+        if not choices:  # some servers send such a chunk before everything else
+            return chunk.get("usage") is not None
+        return as_dict(choices[0]).get("finish_reason") is not None
 
     def add(self, text: str) -> bytes:
-        """Return a chunk with the text."""
-        return _event({**self._head, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]})
+        """Return a chunk with the text; with the role, too, if no chunk came before it."""
+        delta = {"content": text} if self._seen else {"role": "assistant", "content": text}
+        self._seen = True
+        return _event({**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
 
     def go_on(self, event: bytes) -> bytes:
         """Return the event without the role, which clients would add to the one that they have."""

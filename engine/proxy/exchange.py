@@ -14,7 +14,9 @@ from ..decision import AnyChunk, AssistantMessage, Stop, ToolCall, ToolCallDelta
 from ..decision.errors import error_text
 from ..decision.events import ResponseFinished
 from ..decision.messages import is_blank
+from ..decision.until_facts import CUT_FOR_CHECK
 from ..follow import Cut
+from ..follow.end_text import COMPLETED, end_text
 from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
 from ..providers.errors import ProviderError, hide_secrets
@@ -120,6 +122,12 @@ class FollowedExchange:
         """Whether the end of the response waits until the work is checked, if it is a final text."""
         self.held: list[bytes] = []
         """The events of the end that wait."""
+        self.holds_calls = False
+        """Whether calls wait, because the check that is running may make them superfluous."""
+        self.held_calls: list[bytes] = []
+        """The events from the first call on, before those of the end, that wait for that."""
+        self._before_call: ReplyEnd | None = None
+        """What ends the stream before its first call, if calls wait."""
         self.claims_end = False
         """Whether the response has ended as a final text or with a completion alone, and nothing is decided yet."""
         self.claim: ToolCall | None = None
@@ -192,6 +200,17 @@ class FollowedExchange:
         """Whether a stream of the response would be cut at a completion."""
         policy = self.run.follower.policy
         return self._cuts and not self.run.broken and policy.inner_cancel and policy.mixed != "all"
+
+    @property
+    def may_be_met(self) -> bool:
+        """Whether a check is running that would cut a stream of the response."""
+        check = self.run.check
+        return self._cuts and not self.run.broken and check is not None and check.runs
+
+    @property
+    def can_end_here(self) -> bool:
+        """Whether the response can be cut now: it has neither failed nor ended, and no thought is open."""
+        return not (self.run.broken or self._ended or self._end.in_thought)
 
     def assemble(self) -> None:
         """Note that the provider is asked for a stream, and the agent gets the whole response."""
@@ -316,14 +335,35 @@ class FollowedExchange:
         self._events = EventSplitter()
         return self.release() + rest if self._whole_events else block
 
+    def let_calls_pass(self) -> bytes:
+        """Return the calls that waited for the check, which is not met."""
+        calls, self.held_calls = b"".join(self.held_calls), []
+        self.holds_calls, self._before_call = False, None
+        return calls
+
+    def cut_as_met(self) -> None:
+        """Cut the response here, because the check is met. `end_as_met` returns what ends it."""
+        self.cut = Cut("check", detail="the work is right")
+        self.guard(self._finish)
+
+    def end_as_met(self, stop: Stop | None) -> bytes:
+        """Return what ends the response that the check has cut, without its calls. stop: the decision on the run."""
+        self.run.stop = stop
+        end = self._end if self._before_call is None else self._before_call
+        text = COMPLETED if stop is None else end_text(stop, self.run.follower.outcome)
+        said = self.response is not None and self.response.message.text
+        cut = Cut("check", detail=text)
+        usage = Usage() if self.response is None else self.response.usage
+        return _comment(cut) + end.finish(f"\n\n{text}" if said else text, usage)
+
     @property
     def _whole_events(self) -> bool:
         """Whether only whole events are passed on, because some may be withheld."""
         return self.run.offers_completion or self.holds_end
 
     def release(self) -> bytes:
-        """Return the events of the end that waited."""
-        held, self.held = b"".join(self.held), []
+        """Return the events that waited: calls, and the end."""
+        held, self.held = self.let_calls_pass() + b"".join(self.held), []
         return held
 
     def _follow(self, block: bytes, *, whole_events: bool) -> list[bytes]:
@@ -336,14 +376,21 @@ class FollowedExchange:
             if event and not (self._ended or self.withholds):
                 self._end.see(event)
             if whole_events and not self.withholds:
-                claims = bool(self.held) or self._before_claim is not None
-                (self.held if self.holds_end and (claims or self._end.ends(event)) else passed).append(event)
+                self._place(event, passed).append(event)
             if self.cut is not None:
                 self._finish()
                 self.held.append(self._end_of_cut)
                 ended = b"" if self.claims_end else self.release()
                 return [*(passed if whole_events else [block[:place]]), ended]
         return passed if whole_events else [block]
+
+    def _place(self, event: bytes, passed: list[bytes]) -> list[bytes]:
+        """Return where an event goes: to those that are passed on, or to those that wait."""
+        if not self.holds_end:
+            return passed
+        if self.held or self._before_claim is not None or self._end.ends(event):
+            return self.held
+        return passed if self._before_call is None else self.held_calls
 
     def _take(self, part: bytes) -> None:
         """Follow a part of a stream, which ends where an event or a block ends."""
@@ -363,6 +410,8 @@ class FollowedExchange:
             self.cut = self.run.follower.chunk(chunk, cuts=cuts) or self.cut
 
     def _note_call(self, name: str) -> None:
+        if self.holds_calls and self._before_call is None:
+            self._before_call = deepcopy(self._end)
         if self.run.offers_completion and name == OFFERED.name:
             self.withholds = True
         elif self.holds_end and self._before_claim is None and name in self.run.follower.facts.completion_tools:
@@ -411,8 +460,12 @@ class FollowedExchange:
         self._ended = self.run.answered = True
         self.run.response_id = self._end.response_id
         follower = self.run.follower
-        response = self.response = follower.response(model=self.request.model)
+        met = self.cut is not None and self.cut.reason == "check"
+        cut_for = CUT_FOR_CHECK if met else ""
+        response = self.response = follower.response(model=self.request.model, cut_for=cut_for)
         self._note_failed_usage()
+        if met:
+            return  # it is decided and ended once the check's answer is recorded
         if self.withholds and response is not None:
             self._end_of_cut = self._end_without_call(response)
         elif self.cut is not None and self.cut.reason == "completion" and response is not None:

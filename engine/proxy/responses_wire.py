@@ -42,6 +42,11 @@ class ResponsesEnd(ReplyEnd):
         self._shift = 0
         """Number of items before those of the further response."""
 
+    @property
+    def in_thought(self) -> bool:
+        """Whether an item of reasoning is open: what it is sent back with comes at its end."""
+        return any(self._items[index].get("type") == "reasoning" for index in self._open)
+
     def see(self, event: bytes) -> None:
         """Keep the response and its items, and the deltas of an item until it is done."""
         self._sequence += 1
@@ -102,14 +107,20 @@ class ResponsesEnd(ReplyEnd):
 
     def cut(self, usage: Usage) -> bytes:
         """Return the ends of the open items, and the completed response with all of them."""
-        events = [one for index in sorted(self._open) for one in self._end_of_item(index)]
+        ends = self._end_items()
         output = [item for _, item in sorted(self._items.items())]
         whole = {**self._response, "status": "completed", "output": output, "usage": usage_fields(usage)}
-        return _events([*events, {"type": "response.completed", "response": whole}], self._sequence)
+        return ends + _events([{"type": "response.completed", "response": whole}], self._sequence)
 
     def finish(self, text: str, usage: Usage) -> bytes:
-        """Return a message with the text, and the end of the response."""
-        return self.add(text) + self.cut(usage)
+        """Return the ends of the open items, a message with the text, and the end of the response."""
+        return self._end_items() + self.add(text) + self.cut(usage)
+
+    def _end_items(self) -> bytes:
+        events = [one for index in sorted(self._open) for one in self._end_of_item(index)]
+        first, self._sequence = self._sequence, self._sequence + len(events)
+        self._open.clear()
+        return _events(events, first)
 
     def _end_of_item(self, index: int) -> Iterable[dict[str, Any]]:
         item = self._items[index]

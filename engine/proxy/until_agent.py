@@ -7,7 +7,7 @@ as it was. While the proxy holds a request or the end of a response, the agent w
 from __future__ import annotations
 
 from ..context import nothing_to_flush
-from ..decision import GoOn, ToolCall, ToolResult
+from ..decision import GoOn, Stop, ToolCall, ToolResult
 from ..decision.rules import rejection_message
 from ..effects import Live
 from ..event_log import Log
@@ -47,7 +47,9 @@ class AgentCheck:
         claim: the completion call with which it would end; None for a final text. decides: whether the run is decided
         on now, because no result of a call will come.
         """
-        await self._of_this_run().settle("claim")
+        check = self._of_this_run()
+        check.note_write()
+        await check.settle("claim")
         follower, facts = self._follower, self._follower.facts.check
         if facts is None or facts.said != "not_met":
             if decides:
@@ -60,6 +62,21 @@ class AgentCheck:
             follower.result(ToolResult(claim.id, claim.name, said, "rejected"))
             decision = follower.decide()
         return said if isinstance(decision, GoOn) else None
+
+    @property
+    def runs(self) -> bool:
+        """Whether a check is running, or its answer was not looked at yet."""
+        return self._running is not None and self._running.runs
+
+    async def is_met(self) -> bool:
+        """Wait for the running check; return whether the work as it is now is right. False if none is running."""
+        return await self._of_this_run().is_met()
+
+    async def end_response(self) -> Stop | None:
+        """Look at the check after it has cut a response. Return the decision that ends the run."""
+        await self._of_this_run().after_response()
+        decision = self._follower.decide()
+        return decision if isinstance(decision, Stop) else None
 
     def cancel(self) -> None:
         """Cancel a running check, which then ends its processes."""

@@ -11,6 +11,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from ..decision import Stop
 from ..decision.errors import error_text
 from ..formats.parsing import as_dict
 from ..providers._logging import log_warning
@@ -22,6 +23,7 @@ from .agent_replies import unread_text
 from .bodies import read_body
 from .exchange import EventSplitter, FollowedExchange
 from .statistics_page import Statistics
+from .until_agent import AgentCheck
 from .upstream_connections import blocks_of, failure_text
 from .upstream_requests import UpstreamRequests
 from .wire import EVENT_STREAM
@@ -45,11 +47,9 @@ class UntilExchanges:
         self, incoming: web.Request, reply: aiohttp.ClientResponse, exchange: FollowedExchange
     ) -> AsyncGenerator[bytes, None]:
         """Yield what the agent gets of a streamed response, up to its cut, and of the responses that continue it."""
-        async for block in blocks_of(reply.content):
-            yield exchange.take_block(block)
-            if exchange.cut is not None:
-                break
-        yield exchange.end()
+        async with aclosing(self._up_to_cut(reply, exchange)) as blocks:
+            async for block in blocks:
+                yield block
         if not exchange.claims_end:
             return
         text = await self._handed_back(exchange)
@@ -77,6 +77,68 @@ class UntilExchanges:
                 self._statistics.count_usage(again.usage)
             second.release()
 
+    async def _up_to_cut(
+        self, reply: aiohttp.ClientResponse, exchange: FollowedExchange
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what the agent gets of a response: up to its end, its cut, or the moment at which the check is met."""
+        blocks, check = blocks_of(reply.content), exchange.run.check
+        if check is not None and exchange.may_be_met:
+            async with aclosing(self._beside_check(check, blocks, exchange)) as passed:
+                async for block in passed:
+                    yield block
+        if exchange.cut is None:
+            async for block in blocks:
+                yield exchange.take_block(block)
+                if exchange.cut is not None:
+                    break
+        if check is None or exchange.cut is None or exchange.cut.reason != "check":
+            yield exchange.end()
+        else:
+            yield exchange.end_as_met(await self._end_of_run(check))
+
+    async def _beside_check(
+        self, check: AgentCheck, blocks: AsyncGenerator[bytes, None], exchange: FollowedExchange
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what the agent gets of a response while the check runs beside it, which cuts it if it is met."""
+        exchange.holds_calls = True
+        met, arriving = asyncio.create_task(self._is_met(check)), asyncio.ensure_future(anext(blocks, b""))
+        try:
+            while exchange.cut is None:
+                await asyncio.wait([arriving, *([] if met.done() else [met])], return_when=asyncio.FIRST_COMPLETED)
+                if met.done() and not met.result():
+                    yield exchange.let_calls_pass()
+                    yield exchange.take_block(await arriving)
+                    return
+                if met.done() and exchange.can_end_here:
+                    exchange.cut_as_met()
+                elif arriving.done():
+                    if not (block := arriving.result()):
+                        return
+                    yield exchange.take_block(block)
+                    arriving = asyncio.ensure_future(anext(blocks, b""))
+        finally:
+            met.cancel()
+            arriving.cancel()
+
+    async def _is_met(self, check: AgentCheck) -> bool:
+        """Return whether the running check is met; not if it fails."""
+        try:
+            return await check.is_met()
+        except Exception as error:
+            self._log_failure(error)
+            return False
+
+    async def _end_of_run(self, check: AgentCheck) -> Stop | None:
+        """Return the decision that ends a run whose response was cut, because its check is met."""
+        try:
+            return await check.end_response()
+        except Exception as error:
+            self._log_failure(error)
+            return None
+
+    def _log_failure(self, error: Exception) -> None:
+        log_warning("a check failed: the agent ends by its own rule", error=self._secrets(error_text(error)))
+
     async def _handed_back(self, exchange: FollowedExchange) -> str | None:
         """Return what the model is told because its final text or completion does not end the run; None if it does."""
         check, run = exchange.run.check, exchange.run
@@ -85,7 +147,7 @@ class UntilExchanges:
         try:
             return await check.hand_back(exchange.claim, decides=exchange.claim is None or exchange.withholds)
         except Exception as error:
-            log_warning("a check failed: the agent ends by its own rule", error=self._secrets(error_text(error)))
+            self._log_failure(error)
             exchange.guard(exchange.decide)
             return None
 

@@ -59,6 +59,11 @@ class ReplyEnd(ABC):
     response_id = ""
     """The id of the response, where later requests can name it."""
 
+    @property
+    def in_thought(self) -> bool:
+        """Whether the model is in the middle of a thought, which its vendor takes back only as a whole."""
+        return False
+
     @abstractmethod
     def see(self, event: bytes) -> None:
         """An event was passed on, as it came: its lines with the blank one."""
