@@ -24,6 +24,7 @@ from .closing_words import ClosingWords
 from .offered_completion import OFFERED
 from .until_agent import AgentCheck
 from .wire import WireRequest, is_from_model, read_messages
+from .withheld_completion import WithheldCompletion
 
 MOST_RUNS = 2_000
 """Maximum number of runs kept in memory, about 70 KB each; the one that was idle longest is dropped first."""
@@ -59,6 +60,8 @@ class AgentRun:
         """Whether its requests offer a completion tool unknown to its agent."""
         self.check: AgentCheck | None = None
         """The check of its work; None without one."""
+        self.withheld: list[WithheldCompletion] = []
+        """The completion calls that its agent did not get with the calls beside them."""
         self.known = 0
         """Number of items of the conversation reported to the follower."""
         self.digest = b""

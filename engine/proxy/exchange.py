@@ -29,6 +29,7 @@ from .offered_completion import OFFERED, other_calls, reported_text, with_offer
 from .statistics_page import Handling, request_tokens
 from .upstream_connections import Body
 from .wire import ProxyWire, ReplyEnd, WireRequest
+from .withheld_completion import WithheldCompletion, with_withheld
 
 MARK = "x-endstop"
 """Header of every response written by the proxy: `answered`, `closing`, `stopped`, or what a dry run would do."""
@@ -132,8 +133,12 @@ class FollowedExchange:
         """Whether the response has ended as a final text or with a completion alone, and nothing is decided yet."""
         self.claim: ToolCall | None = None
         """The completion call of such a response; None for a text."""
+        self.items = request.items
+        """The conversation as it is sent, with the calls that the agent does not know."""
         self._before_claim: ReplyEnd | None = None
         """What ends the stream before its first completion call."""
+        self._withheld: tuple[ToolCall, ...] = ()
+        """The completion calls that the agent does not get, because they stand beside other calls."""
         self.body = b""
         """The request as sent, if it goes on after a final text that was handed back."""
         self.action: Handling = "followed"
@@ -231,11 +236,11 @@ class FollowedExchange:
         message = self.response.message
         if self.claim is not None:
             own = wire.claim_items(message.text, self.claim, text)
-            items = own[-1:] if request.after else [*request.items, *own]
+            items = own[-1:] if request.after else [*self.items, *own]
         elif request.after:
             items = wire.add_user_text([], text)
         else:
-            items = wire.add_user_text([*request.items, {"role": "assistant", "content": message.text}], text)
+            items = wire.add_user_text([*self.items, {"role": "assistant", "content": message.text}], text)
         if request.after and body.get("previous_response_id"):
             body["previous_response_id"] = self.run.response_id
         body[wire.items] = items
@@ -296,7 +301,7 @@ class FollowedExchange:
     def closing_request(self) -> bytes:
         """Return the request for the closing words of a run that a limit has ended."""
         prompt = self.run.follower.policy.prompts.closing
-        body = closing_request(self.wire, self.request, prompt, offers_completion=self.run.offers_completion)
+        body = closing_request(self.wire, self._with_withheld(), prompt, offers_completion=self.run.offers_completion)
         self._size = len(body)
         self.run.follower.requested(request_tokens(self._size))
         return body
@@ -315,9 +320,20 @@ class FollowedExchange:
             stored = self.run.response_id if self.request.after else ""
             self.run.closing = ClosingWords(message.text, stored)
 
-    def offer(self) -> None:
-        """Add the completion tool to the request."""
-        self.changed_body = with_offer(self.wire, self.request)
+    def add_own(self) -> None:
+        """Add what the agent does not know of to the request: the completion tool, and calls that were withheld."""
+        request = self._with_withheld()
+        self.items = request.items
+        if self.run.offers_completion:
+            self.changed_body = with_offer(self.wire, request)
+        else:
+            self.changed_body = msgspec.json.encode(request.body)
+
+    def _with_withheld(self) -> WireRequest:
+        if not self.run.withheld:
+            return self.request
+        items = with_withheld(self.wire, self.request, self.run.withheld, self.run.response_id)
+        return replace(self.request, items=items, body={**self.request.body, self.wire.items: items})
 
     def take_block(self, block: bytes) -> bytes:
         """Follow a block of a stream. Return what is passed on: all of it, or the part before a cut and the ending.
@@ -425,8 +441,12 @@ class FollowedExchange:
         value = decode_loosely(encodable(body))
         self._end.response_id = as_text(as_dict(value).get("id"))
         self._finish()
-        if not self.withholds or self.response is None:
+        if self.response is None or not (self.withholds or self._withheld):
             return body
+        if self._withheld:
+            for name in {call.name for call in self._withheld}:
+                self.wire.without_call(value, name, "")
+            return msgspec.json.encode(value)
         message = self.response.message
         text = "" if other_calls(message) else reported_text(message) or ""
         self.wire.without_call(value, OFFERED.name, text)
@@ -452,7 +472,7 @@ class FollowedExchange:
         if not self._ended:
             self._hear(self._parser.end, cuts=False)
         self._finish()
-        return [self._end_of_cut if self.withholds else rest]
+        return [self._end_of_cut if self.withholds or self._withheld else rest]
 
     def _finish(self) -> None:
         if self._ended:
@@ -466,7 +486,13 @@ class FollowedExchange:
         self._note_failed_usage()
         if met:
             return  # it is decided and ended once the check's answer is recorded
-        if self.withholds and response is not None:
+        if self.holds_end and response is not None:
+            self._withheld = self._completions_beside(response.message)
+        if self._withheld and response is not None:
+            self.run.withheld.append(WithheldCompletion(self._withheld, self.run.known, self.run.response_id))
+            self.held.clear()
+            self._end_of_cut = self._end_without_completions(response)
+        elif self.withholds and response is not None:
             self._end_of_cut = self._end_without_call(response)
         elif self.cut is not None and self.cut.reason == "completion" and response is not None:
             self._end_of_cut = _comment(self.cut) + self._end.cut(response.usage)
@@ -486,6 +512,19 @@ class FollowedExchange:
         """Return whether a response is a final text, or calls a completion tool and nothing else."""
         names = self.run.follower.facts.completion_tools
         return len(message.calls) <= 1 and all(call.name in names for call in message.calls)
+
+    def _completions_beside(self, message: AssistantMessage) -> tuple[ToolCall, ...]:
+        """Return the completion calls of a response that also makes other calls."""
+        names = self.run.follower.facts.completion_tools
+        completions = tuple(call for call in message.calls if call.name in names)
+        return completions if len(completions) < len(message.calls) else ()
+
+    def _end_without_completions(self, response: ResponseFinished) -> bytes:
+        """Return what ends a stream whose completions were withheld: the calls after the first one, and the end."""
+        calls, end = response.message.calls, self.end_of_stream
+        first = calls.index(self._withheld[0])
+        after = [call for call in calls[first:] if call not in self._withheld]
+        return (end.add_calls(after, first) if after else b"") + end.cut(response.usage)
 
     def _end_without_call(self, response: ResponseFinished) -> bytes:
         """Return what ends a response whose call of the offered tool was withheld."""

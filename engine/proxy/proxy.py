@@ -307,8 +307,8 @@ class Proxy:
         self.statistics.count_request(exchange.action)
         run.answered = False
         run.follower.rest()  # what is known is in the record, whatever happens to this process
-        if run.offers_completion:
-            exchange.guard(exchange.offer)
+        if run.offers_completion or run.withheld:
+            exchange.guard(exchange.add_own)
         if self._streaming.wanted(exchange):
             exchange.assemble()
         try:
@@ -359,7 +359,10 @@ class Proxy:
         exchange.holds_end = True
         run.busy = True  # another request that begins alike does not belong to this run
         try:
-            await run.check.before_request()
+            if run.withheld and not run.withheld[-1].result:
+                await run.check.answer_withheld(run.withheld[-1])
+            else:
+                await run.check.before_request()
             exchange.guard(lambda: exchange.begin(digests))
             await run.check.begin()
         finally:

@@ -7,8 +7,9 @@ never cut at a completion, and its requests are not answered here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from ..providers.event_stream import EventStream, decode_loosely
 from ..providers.responses_stream import ResponsesStream
 from ..providers.surrogate_pairs import EncodableEvents, encodable
 from .chat_wire import function_fields, refusal
-from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, WireRequest
+from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, WireRequest, is_from_model
 
 _WHOLE_FIELDS = {
     "function_call": ("arguments", "response.function_call_arguments.done"),
@@ -87,6 +88,23 @@ class ResponsesEnd(ReplyEnd):
         first, self._sequence = self._sequence, self._sequence + len(events)
         self._items[index], self._shift = item, index + 1
         return _events(events, first)
+
+    def add_calls(self, calls: Sequence[ToolCall], first: int) -> bytes:
+        """Return the ends of the open items, and the events of an item for each call."""
+        ends, events = self._end_items(), []
+        for index, call in enumerate(calls, max(self._items, default=-1) + 1):
+            item = {**_call(call), "id": f"{self.response_id}_{index}", "status": "completed"}
+            place = {"item_id": item["id"], "output_index": index}
+            kind, text = "response.function_call_arguments", call.arguments
+            events += [
+                {"type": "response.output_item.added", "output_index": index, "item": {**item, "arguments": ""}},
+                {"type": f"{kind}.delta", **place, "delta": text},
+                {"type": f"{kind}.done", **place, "arguments": text, "name": call.name},
+                {"type": "response.output_item.done", "output_index": index, "item": item},
+            ]
+            self._items[index] = item
+        first, self._sequence = self._sequence, self._sequence + len(events)
+        return ends + _events(events, first)
 
     def go_on(self, event: bytes) -> bytes:
         """Return the event with its place in this response; empty for the beginning of another one."""
@@ -224,8 +242,23 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
 
 def _claim_items(text: str, call: ToolCall, result: str) -> list[Any]:
     said = [{"role": "assistant", "content": text}] if text else []
-    called = {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
-    return [*said, called, {"type": "function_call_output", "call_id": call.id, "output": result}]
+    return [*said, _call(call), _result(call, result)]
+
+
+def _add_calls(items: Sequence[Any], at: int, calls: Sequence[ToolCall], result: str) -> list[Any]:
+    said = list(takewhile(is_from_model, items[at:]))
+    if not any(as_dict(item).get("type") == "function_call" for item in said):
+        return [*items]
+    rest = items[at + len(said) :]
+    return [*items[:at], *said, *map(_call, calls), *(_result(call, result) for call in calls), *rest]
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def _result(call: ToolCall, result: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call.id, "output": result}
 
 
 def _add_text_before(response: dict[str, Any], text: str) -> None:
@@ -287,6 +320,7 @@ RESPONSES = ProxyWire(
     tool=_tool,
     without_call=_without_call,
     claim_items=_claim_items,
+    add_calls=_add_calls,
     add_text_before=_add_text_before,
     stream_error=_stream_error,
     open_assembler=ResponsesAssembler,

@@ -18,6 +18,10 @@ from ..tools.run_context import Progress
 from ..until import Until
 from ..until_background import BackgroundCheck
 from ..until_work import WorkCheck
+from .withheld_completion import WithheldCompletion
+
+ACCEPTED = "Accepted."
+"""Result of a withheld completion after which the agent goes on nevertheless."""
 
 
 class AgentCheck:
@@ -62,6 +66,21 @@ class AgentCheck:
             follower.result(ToolResult(claim.id, claim.name, said, "rejected"))
             decision = follower.decide()
         return said if isinstance(decision, GoOn) else None
+
+    async def answer_withheld(self, withheld: WithheldCompletion) -> None:
+        """Check the work, and answer the completion calls whose agent has run the calls beside them."""
+        withheld.result = ACCEPTED
+        if not self._follower.running:
+            return
+        check = self._of_this_run()
+        check.note_write()
+        await check.settle("claim")
+        facts = self._follower.facts.check
+        if facts is None or facts.said != "not_met":
+            return
+        withheld.result = rejection_message(facts.detail)
+        for call in withheld.calls:
+            self._follower.result(ToolResult(call.id, call.name, withheld.result, "rejected"))
 
     @property
     def runs(self) -> bool:

@@ -77,6 +77,10 @@ class ReplyEnd(ABC):
         """Return the events that add a text to the response, before its end."""
 
     @abstractmethod
+    def add_calls(self, calls: Sequence[ToolCall], first: int) -> bytes:
+        """Return the events that add these calls to the response. first: number of calls before them."""
+
+    @abstractmethod
     def go_on(self, event: bytes) -> bytes:
         """Return an event of a further response as one that continues this response; empty if it is left out."""
 
@@ -202,6 +206,9 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     claim_items: Callable[[str, ToolCall, str], list[Any]]
     """A response that calls a completion tool, and the call's result, as items of a conversation; from (text, call,
     result)."""
+    add_calls: Callable[[Sequence[Any], int, Sequence[ToolCall], str], list[Any]]
+    """A conversation whose response after this many items makes these calls, too, each with this result; from (items,
+    number, calls, result). As it is, if that response makes no call."""
     add_text_before: Callable[[dict[str, Any], str], None]
     """Puts a text before everything else in a whole response."""
     unstreamed_fields: tuple[str, ...] = ()
