@@ -27,6 +27,7 @@ from .agent_runs import AgentRun
 from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
 from .statistics_page import Handling, request_tokens
+from .unstored_response import PREVIOUS, unstored_response
 from .upstream_connections import Body
 from .wire import ProxyWire, ReplyEnd, WireRequest
 from .withheld_completion import WithheldCompletion, with_withheld
@@ -133,8 +134,8 @@ class FollowedExchange:
         """Whether the response has ended as a final text or with a completion alone, and nothing is decided yet."""
         self.claim: ToolCall | None = None
         """The completion call of such a response; None for a text."""
-        self.items = request.items
-        """The conversation as it is sent, with the calls that the agent does not know."""
+        self.sent_request = request
+        """The request as the provider gets it, apart from a tool that is offered."""
         self._before_claim: ReplyEnd | None = None
         """What ends the stream before its first completion call."""
         self._withheld: tuple[ToolCall, ...] = ()
@@ -154,6 +155,7 @@ class FollowedExchange:
         self._size = size
         self._end_of_cut = b""
         """Ending of the response after the cut."""
+        self._changes = cuts
         self._cuts = cuts and not request.after  # the provider would not know a response that was cut
         self._ended = False
         self._parser = wire.open_parser(request)
@@ -207,10 +209,16 @@ class FollowedExchange:
         return self._cuts and not self.run.broken and policy.inner_cancel and policy.mixed != "all"
 
     @property
+    def may_be_answered(self) -> bool:
+        """Whether the agent can go on from a response that was written or cut here because its work is right."""
+        named = self.run.check is not None and bool(self.request.body.get(PREVIOUS))
+        return self._changes and (named or not self.request.after)
+
+    @property
     def may_be_met(self) -> bool:
         """Whether a check is running that would cut a stream of the response."""
         check = self.run.check
-        return self._cuts and not self.run.broken and check is not None and check.runs
+        return self.may_be_answered and not self.run.broken and check is not None and check.runs
 
     @property
     def can_end_here(self) -> bool:
@@ -231,24 +239,26 @@ class FollowedExchange:
     def again(self, text: str) -> FollowedExchange:
         """Return the request with which the model goes on after its final text or completion is handed back."""
         assert self.response is not None
-        wire, request = self.wire, self.request
+        wire, request = self.wire, self.sent_request
         body = dict(request.body)
         message = self.response.message
+        names_previous = bool(body.get(PREVIOUS))
+        stored = bool(request.after) and not (names_previous and body.get("store") is False)
         if self.claim is not None:
             own = wire.claim_items(message.text, self.claim, text)
-            items = own[-1:] if request.after else [*self.items, *own]
-        elif request.after:
+            items = own[-1:] if stored else [*request.items, *own]
+        elif stored:
             items = wire.add_user_text([], text)
         else:
-            items = wire.add_user_text([*self.items, {"role": "assistant", "content": message.text}], text)
-        if request.after and body.get("previous_response_id"):
-            body["previous_response_id"] = self.run.response_id
+            items = wire.add_user_text([*request.items, {"role": "assistant", "content": message.text}], text)
+        if stored and "conversation" not in body:
+            body[PREVIOUS] = self.run.response_id
         body[wire.items] = items
         further = FollowedExchange(
             wire,
             replace(request, items=items, body=body),
             self.run,
-            cuts=self._cuts,
+            cuts=self._changes,
             key=self._key,
             hide=self.hide,
         )
@@ -301,7 +311,7 @@ class FollowedExchange:
     def closing_request(self) -> bytes:
         """Return the request for the closing words of a run that a limit has ended."""
         prompt = self.run.follower.policy.prompts.closing
-        body = closing_request(self.wire, self._with_withheld(), prompt, offers_completion=self.run.offers_completion)
+        body = closing_request(self.wire, self._as_sent(), prompt, offers_completion=self.run.offers_completion)
         self._size = len(body)
         self.run.follower.requested(request_tokens(self._size))
         return body
@@ -321,19 +331,33 @@ class FollowedExchange:
             self.run.closing = ClosingWords(message.text, stored)
 
     def add_own(self) -> None:
-        """Add what the agent does not know of to the request: the completion tool, and calls that were withheld."""
-        request = self._with_withheld()
-        self.items = request.items
+        """Add what the agent does not know of to the request: the completion tool, and calls that were withheld.
+
+        If it goes on from a response that the provider does not have, add what came since the one that it has.
+        """
+        request = self.sent_request = self._as_sent()
         if self.run.offers_completion:
             self.changed_body = with_offer(self.wire, request)
-        else:
+        elif request is not self.request:
             self.changed_body = msgspec.json.encode(request.body)
 
-    def _with_withheld(self) -> WireRequest:
-        if not self.run.withheld:
-            return self.request
-        items = with_withheld(self.wire, self.request, self.run.withheld, self.run.response_id)
-        return replace(self.request, items=items, body={**self.request.body, self.wire.items: items})
+    def _as_sent(self) -> WireRequest:
+        request, run, body = self.request, self.run, self.request.body
+        continues = run.unstored is not None and run.unstored.id == request.after
+        if not (run.withheld or continues):
+            return request
+        items = with_withheld(self.wire, request, run.withheld, run.response_id)
+        if run.unstored is not None and continues:
+            body, items = run.unstored.continued(body, items)
+        return replace(request, items=items, body={**body, self.wire.items: items})
+
+    def keep_unstored(self, id: str, text: str) -> None:
+        """Note that the agent gets a response with this id and text, which the provider does not have."""
+        if not self.wire.stores:
+            return
+        kept = unstored_response(self.request, self._as_sent(), id, text)
+        if kept is not None:
+            self.run.unstored, self.run.response_id = kept, id
 
     def take_block(self, block: bytes) -> bytes:
         """Follow a block of a stream. Return what is passed on: all of it, or the part before a cut and the ending.
@@ -366,11 +390,12 @@ class FollowedExchange:
         """Return what ends the response that the check has cut, without its calls. stop: the decision on the run."""
         self.run.stop = stop
         end = self._end if self._before_call is None else self._before_call
-        text = COMPLETED if stop is None else end_text(stop, self.run.follower.outcome)
-        said = self.response is not None and self.response.message.text
-        cut = Cut("check", detail=text)
+        said = "" if self.response is None else self.response.message.text
         usage = Usage() if self.response is None else self.response.usage
-        return _comment(cut) + end.finish(f"\n\n{text}" if said else text, usage)
+        text = COMPLETED if stop is None else end_text(stop, self.run.follower.outcome)
+        shown = f"\n\n{text}" if said else text
+        self.guard(lambda: self.keep_unstored(end.response_id, said + shown))
+        return _comment(Cut("check", detail=text)) + end.finish(shown, usage)
 
     @property
     def _whole_events(self) -> bool:

@@ -307,8 +307,7 @@ class Proxy:
         self.statistics.count_request(exchange.action)
         run.answered = False
         run.follower.rest()  # what is known is in the record, whatever happens to this process
-        if run.offers_completion or run.withheld:
-            exchange.guard(exchange.add_own)
+        exchange.guard(exchange.add_own)
         if self._streaming.wanted(exchange):
             exchange.assemble()
         try:
@@ -437,14 +436,18 @@ class Proxy:
         outcome = exchange.run.follower.outcome
         id = f"endstop-{uuid4().hex[:12]}"
         completed = stop.final_status == "completed"
-        if completed and exchange.request.after:
+        if completed and exchange.request.after and not exchange.may_be_answered:
             return []  # the provider would not know the response after which the conversation continues
         closing, usage = exchange.run.closing, exchange.usage or Usage()
         if closing is not None and closing.take():
             reply = exchange.wire.reply(exchange.request, closing.text, closing.id or id, usage)
             return [own_reply(reply, {**exchange.headers, MARK: "closing"})]
         if completed or self.options.on_stop == "text":
-            reply = exchange.wire.reply(exchange.request, end_text(stop, outcome), id, usage)
+            text = end_text(stop, outcome)
+            reply = exchange.wire.reply(exchange.request, text, id, usage)
+            if completed:
+                exchange.keep_unstored(id, text)
+                self.runs.note_response(exchange.run, exchange.request)
         else:
             reply = exchange.wire.refusal(stop.reason, stopped_text(stop))
         return [own_reply(reply, {**exchange.headers, MARK: "answered" if completed else "stopped"})]

@@ -2,7 +2,8 @@
 
 The conversation before a `previous_response_id` is stored at the provider and unknown here: such a run is followed by
 what it sends. The provider does not know a response that was cut either, so a run that refers to stored responses is
-never cut at a completion, and its requests are not answered here.
+never cut at a completion, and its requests are not answered here. Only a check of the work (`until_agent.py`) does both
+(`unstored_response.py`).
 """
 
 from __future__ import annotations
@@ -321,6 +322,7 @@ RESPONSES = ProxyWire(
     without_call=_without_call,
     claim_items=_claim_items,
     add_calls=_add_calls,
+    stores=True,
     add_text_before=_add_text_before,
     stream_error=_stream_error,
     open_assembler=ResponsesAssembler,

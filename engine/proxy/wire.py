@@ -209,6 +209,8 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     add_calls: Callable[[Sequence[Any], int, Sequence[ToolCall], str], list[Any]]
     """A conversation whose response after this many items makes these calls, too, each with this result; from (items,
     number, calls, result). As it is, if that response makes no call."""
+    stores: bool = False
+    """Whether a provider can store the conversation, so that a request names the response from which it goes on."""
     add_text_before: Callable[[dict[str, Any], str], None]
     """Puts a text before everything else in a whole response."""
     unstreamed_fields: tuple[str, ...] = ()

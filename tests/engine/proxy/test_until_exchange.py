@@ -22,6 +22,8 @@ from .checked_work import ON_WIRES, POLICY, STREAMS, recorded
 from .vendors import CHAT, MESSAGES, TEXT, Vendors, Wire, run_agent, sse
 
 SAID = "The task is complete"
+MANY = 20_000
+"""Events of a response that nothing cuts."""
 PING = {"type": "ping"}
 
 
@@ -51,7 +53,7 @@ class Beside(Vendors):
         self.began.set()
         more = sse(PING if wire is MESSAGES and self.kind == "caller" else wire.more(whole))
         try:
-            while True:
+            for _ in range(MANY):
                 await reply.write(more.replace(b"check again", uuid4().hex.encode()))
                 self.sent += 1
                 await asyncio.sleep(0)
@@ -168,7 +170,7 @@ async def test_a_thought_is_passed_on_to_its_signature_before_the_response_is_cu
             await reply.write(sse({**at, "delta": {"type": "signature_delta", "signature": "signed"}}))
             await reply.write(sse({"type": "content_block_stop", "index": 0}))
             try:
-                while True:
+                for _ in range(MANY):
                     await reply.write(sse(PING))
                     await asyncio.sleep(0)
             finally:
