@@ -33,7 +33,7 @@ from ..providers.error_replies import build_error, parse_error_body
 from ..providers.errors import Cancelled, ProviderError, Unreachable
 from ..records.known_secrets import KnownSecrets
 from .agent_replies import abort, error_reply, own_reply, unread_text
-from .agent_runs import AgentRuns, digests_of
+from .agent_runs import AgentRun, AgentRuns, digests_of
 from .anthropic_wire import ANTHROPIC
 from .bodies import UnfinishedBody, arriving, model_of, read_body, read_request, unpacked
 from .chat_wire import CHAT
@@ -358,15 +358,22 @@ class Proxy:
         exchange.holds_end = True
         run.busy = True  # another request that begins alike does not belong to this run
         try:
-            if run.withheld and not run.withheld[-1].result:
-                await run.check.answer_withheld(run.withheld[-1])
-            else:
-                await run.check.before_request()
+            await self._look_at_check(run, run.check)
             exchange.guard(lambda: exchange.begin(digests))
             await run.check.begin()
         finally:
             run.busy = False
         return exchange
+
+    async def _look_at_check(self, run: AgentRun, check: AgentCheck) -> None:
+        """Look at the check of a run before its next request is decided on. If it fails, it says nothing."""
+        try:
+            if run.withheld and not run.withheld[-1].result:
+                await check.answer_withheld(run.withheld[-1])
+            else:
+                await check.before_request()
+        except Exception as error:
+            log_warning("a check failed, and counts as no answer", error=self._secrets(error_text(error)))
 
     def _has_check(self, request: WireRequest) -> bool:
         """Return whether the work of a new conversation is checked.

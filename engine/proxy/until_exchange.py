@@ -137,7 +137,7 @@ class UntilExchanges:
             return None
 
     def _log_failure(self, error: Exception) -> None:
-        log_warning("a check failed: the agent ends by its own rule", error=self._secrets(error_text(error)))
+        log_warning("a check failed, and counts as no answer", error=self._secrets(error_text(error)))
 
     async def _handed_back(self, exchange: FollowedExchange) -> str | None:
         """Return what the model is told because its final text or completion does not end the run; None if it does."""

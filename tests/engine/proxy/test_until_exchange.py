@@ -305,3 +305,110 @@ async def _read(client: aiohttp.ClientSession, url: str, body: dict[str, Any]) -
     async with client.post(f"{url}/v1/chat/completions", json=body) as reply:
         assert reply.status == 200
         return await reply.text()
+
+
+class Waiting(Vendors):
+    """Calls `work`, then ends with a text; a text that is handed back is followed by a response that does not end.
+
+    asked: set once that response has begun. left: set once its client has left it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("ordinary")
+        self.asked, self.left = asyncio.Event(), asyncio.Event()
+
+    def _response(self, wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
+        results = wire.results(body)
+        return wire.whole(str(results), *((TEXT, None) if results else ("", ("call_0", "work", "{}"))))
+
+    async def _stream(self, wire: Wire, whole: dict[str, Any], reply: Any) -> None:
+        if len(self.requests) < 3:
+            await super()._stream(wire, whole, reply)
+            return
+        await reply.write(sse(wire.events(whole)[0][0]))
+        self.asked.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.left.set()
+
+
+@ON_WIRES
+async def test_an_agent_that_leaves_in_a_response_that_was_handed_back_leaves_the_provider_too(
+    wire: Wire, work: Path, records: Path
+) -> None:
+    vendors = Waiting()
+    until = Until(lambda run: False, folder=work.parent, from_failing=False)
+    async with proxied(vendors, records, policy=POLICY, until=until, workspace=str(work.parent)) as (url, _, proxy):
+        running = asyncio.ensure_future(run_agent(wire, url, streams=True, blocks=False))
+        with anyio.fail_after(60):
+            await vendors.asked.wait()
+            running.cancel()
+            await vendors.left.wait()
+            await proxy.idle()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert len(vendors.requests) == 3
+    (record,) = records.glob("*.jsonl")
+    assert b"the agent left in the middle of the response" in record.read_bytes()
+
+
+async def test_an_agent_that_leaves_while_its_end_is_checked_is_not_asked_for(work: Path, records: Path) -> None:
+    vendors = Waiting()
+    seen: list[Any] = []
+
+    async def check(run: Any) -> bool:
+        if work.read_text():
+            await anyio.sleep_forever()
+        return False
+
+    until = Until(check, folder=work.parent, from_failing=False)
+    async with proxied(vendors, records, policy=POLICY, until=until, workspace=str(work.parent)) as (url, _, proxy):
+        running = asyncio.ensure_future(run_agent(CHAT, url, streams=True, blocks=False, seen=seen))
+        with anyio.fail_after(60):
+            while TEXT not in json.dumps(seen):
+                await asyncio.sleep(0.001)
+            running.cancel()
+            await proxy.idle()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert len(vendors.requests) == 2
+
+
+@STREAMS
+@ON_WIRES
+async def test_two_responses_at_once_of_one_conversation_are_two_runs_that_both_end(
+    wire: Wire, streams: bool, work: Path, records: Path
+) -> None:
+    vendors = Vendors("ordinary")
+    until = Until(lambda run: len(work.read_text().splitlines()) >= 4, folder=work.parent, from_failing=False)
+    async with (
+        proxied(vendors, records, policy=POLICY, until=until, workspace=str(work.parent)) as (url, client, _p),
+        asyncio.timeout(60),
+    ):
+        agents = [run_agent(wire, url, streams=streams, blocks=False) for _ in range(2)]
+        runs = await asyncio.gather(*agents)
+        again = next(body for body in vendors.requests if wire.results(body))
+        at = f"{url}/v1{wire.path}"
+        replies = await asyncio.gather(*(_whole(client, at, again) for _ in range(2)))
+    assert all(SAID in run.text or TEXT in run.text for run in runs)
+    assert [status for status, _ in replies] == [200, 200]
+    assert len({record.name for record in records.glob("*.jsonl")}) >= 2
+
+
+async def _whole(client: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> tuple[int, str]:
+    async with client.post(url, json={**body, "stream": False}) as reply:
+        return reply.status, await reply.text()
+
+
+@STREAMS
+async def test_a_check_that_cannot_run_keeps_nothing_from_the_agent(
+    streams: bool, work: Path, records: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vendors = Vendors("finisher")
+    until = Until("/no/such/command", folder=work.parent, from_failing=False)
+    async with proxied(vendors, records, policy=POLICY, until=until, workspace=str(work.parent)) as (url, _, _p):
+        run = await run_agent(CHAT, url, streams=streams, blocks=False)
+    assert run.text in (TEXT, "went on")
+    assert "finish_task" in json.dumps(run.seen)
+    assert "a check failed, and counts as no answer" in "".join(capsys.readouterr())
