@@ -129,26 +129,28 @@ class BackgroundCheck:
                 break
         return self._decides
 
-    async def is_met(self) -> bool:
-        """Wait until the work as it is now is checked, if a check is running; return whether it is right.
-
-        The answer is not looked at yet. A running check of an older state is replaced once it has ended.
-        """
+    async def wait_for_newest(self) -> None:
+        """Wait for the running check; then for one of the newest work, if that has changed since."""
         older = self._task
         if older is None:
-            return False
+            return
         if await self._state_of_work() != self._checked:
             await asyncio.wait([older])
             self._task = None
             if not await self._begin("step", due=True):
                 self._task = older
+        assert self._task is not None
+        await asyncio.wait([self._task])
+
+    async def is_met(self) -> bool:
+        """Return whether a check has ended that is met, by the work as it still is. It is not looked at yet."""
         task = self._task
-        assert task is not None
-        await asyncio.wait([task])
-        is_met = task.result().said == "met" and await self._state_of_work() == self._checked
-        if is_met:
-            self._written = False
-        return is_met
+        if task is None or not task.done() or task.result().said != "met":
+            return False
+        if await self._state_of_work() != self._checked:
+            return False
+        self._written = False
+        return True
 
     def cut_with(self, cut: Callable[[], None] | None) -> None:
         """Call `cut` as soon as the check ends the run, which may be now; None: there is no response to cut."""

@@ -185,6 +185,7 @@ class FollowedResponse:
         for event in (*(assembler.close_truncated() if cut_for else ()), *assembler.close()):
             self._take(event)
         message = assembler.message
+        is_cut = self.cut is not None or (cut_for != "" and assembler.finish is None)
         return ResponseFinished(
             step=self._step,
             attempt=self.attempt,
@@ -192,7 +193,7 @@ class FollowedResponse:
             message=message,
             finish=assembler.finish or ("other" if cut_for else "tool_calls" if message.calls else "stop"),
             raw_finish=assembler.raw_finish,
-            usage=self._usage(message, context_tokens, whole=usage is not None or not (self.cut or cut_for)),
+            usage=self._usage(message, context_tokens, whole=usage is not None or not is_cut),
             cut_at=self._cut_at,
             truncated=assembler.truncated,
             without_arguments=assembler.without_arguments,

@@ -87,8 +87,13 @@ class AgentCheck:
         """Whether a check is running, or its answer was not looked at yet."""
         return self._running is not None and self._running.runs
 
+    async def wait_for_newest(self) -> bool:
+        """Wait until the work as it is now is checked, if a check is running; return whether it is right."""
+        await self._of_this_run().wait_for_newest()
+        return await self.is_met()
+
     async def is_met(self) -> bool:
-        """Wait for the running check; return whether the work as it is now is right. False if none is running."""
+        """Return whether a check has ended, and says that the work as it is now is right."""
         return await self._of_this_run().is_met()
 
     async def end_response(self) -> Stop | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from functools import partial
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -101,7 +102,8 @@ class UntilExchanges:
     ) -> AsyncGenerator[bytes, None]:
         """Yield what the agent gets of a response while the check runs beside it, which cuts it if it is met."""
         exchange.holds_calls = True
-        met, arriving = asyncio.create_task(self._is_met(check)), asyncio.ensure_future(anext(blocks, b""))
+        met = asyncio.create_task(self._said(check.wait_for_newest()))
+        arriving = asyncio.ensure_future(anext(blocks, b""))
         try:
             while exchange.cut is None:
                 await asyncio.wait([arriving, *([] if met.done() else [met])], return_when=asyncio.FIRST_COMPLETED)
@@ -113,17 +115,20 @@ class UntilExchanges:
                     exchange.cut_as_met()
                 elif arriving.done():
                     if not (block := arriving.result()):
-                        return
+                        break
                     yield exchange.take_block(block)
                     arriving = asyncio.ensure_future(anext(blocks, b""))
+            calls = exchange.cut is None and exchange.held_calls
+            if calls and await self._said(check.is_met()) and exchange.can_end_here:
+                exchange.cut_as_met()
         finally:
             met.cancel()
             arriving.cancel()
 
-    async def _is_met(self, check: AgentCheck) -> bool:
-        """Return whether the running check is met; not if it fails."""
+    async def _said(self, asked: Coroutine[Any, Any, bool]) -> bool:
+        """Return what a check says; False if it fails."""
         try:
-            return await check.is_met()
+            return await asked
         except Exception as error:
             self._log_failure(error)
             return False

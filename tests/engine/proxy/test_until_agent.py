@@ -178,3 +178,26 @@ async def test_a_proxy_that_ends_leaves_no_process_of_a_check(work: Path, tmp_pa
                 await asyncio.sleep(0.01)
     left = [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
     assert not left
+
+
+async def test_each_change_of_the_work_is_checked_beside_the_next_response(work: Path, tmp_path: Path) -> None:
+    class Patient(Endless):
+        """Responds once the check of the work as it is has ended."""
+
+        async def handle(self, request: Any) -> Any:
+            while len(answered) <= len(self.requests):
+                await asyncio.sleep(0.001)
+            return await super().handle(request)
+
+    async def check(run: Any) -> bool:
+        answered.append(len(work.read_text().splitlines()))
+        return answered[-1] >= GOAL + 1
+
+    vendors, records = Patient(), tmp_path / "records"
+    answered: list[int] = []
+    records.mkdir()
+    quick = Until(check, folder=work.parent, from_failing=False)
+    async with proxied(vendors, records, policy=POLICY, until=quick, workspace=str(work.parent)) as (url, _, _p):
+        with anyio.fail_after(60):
+            await run_agent(CHAT, url, streams=True, blocks=False)
+    assert answered == [*range(GOAL + 2)]
