@@ -403,7 +403,11 @@ async def _whole(client: aiohttp.ClientSession, url: str, body: dict[str, Any]) 
 
 @STREAMS
 async def test_a_check_that_cannot_run_keeps_nothing_from_the_agent(
-    streams: bool, work: Path, records: Path, capsys: pytest.CaptureFixture[str]
+    streams: bool,
+    work: Path,
+    records: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     vendors = Vendors("finisher")
     until = Until("/no/such/command", folder=work.parent, from_failing=False)
@@ -411,4 +415,4 @@ async def test_a_check_that_cannot_run_keeps_nothing_from_the_agent(
         run = await run_agent(CHAT, url, streams=streams, blocks=False)
     assert run.text in (TEXT, "went on")
     assert "finish_task" in json.dumps(run.seen)
-    assert "a check failed, and counts as no answer" in "".join(capsys.readouterr())
+    assert "a check failed, and counts as no answer" in caplog.text + "".join(capsys.readouterr())
