@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_args
 
 from msgspec import Struct, StructMeta
 

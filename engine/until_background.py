@@ -75,6 +75,11 @@ class BackgroundCheck:
         return self._check.until.name
 
     @property
+    def runs(self) -> bool:
+        """Whether a check is running, or has ended and was not looked at."""
+        return self._task is not None
+
+    @property
     def _decides(self) -> bool:
         """Whether the newest answer ends the run."""
         return self._log.facts.check_said in ("met", "impossible")
@@ -93,7 +98,7 @@ class BackgroundCheck:
 
     async def before_step(self) -> bool:
         """Look at a check that has ended, begin one if the work has changed; return whether the run is to end."""
-        if not await self._look("step"):
+        if not (await self._look("step") and self._decides):
             due = self._written and self._check.until.in_background
             if await self._begin("step", due=due) and self._task is None:
                 await self._begin("step", due=due)  # the one in the record was running when its process died
@@ -124,6 +129,29 @@ class BackgroundCheck:
             if not await self._look(place, wait=True) and not (started or self._was_met):
                 break
         return self._decides
+
+    async def wait_for_newest(self) -> None:
+        """Wait for the running check; then for one of the newest work, if that has changed since."""
+        older = self._task
+        if older is None:
+            return
+        if await self._state_of_work() != self._checked:
+            await asyncio.wait([older])
+            self._task = None
+            if not await self._begin("step", due=True):
+                self._task = older
+        assert self._task is not None
+        await asyncio.wait([self._task])
+
+    async def is_met(self) -> bool:
+        """Return whether a check has ended that is met, by the work as it still is. It is not looked at yet."""
+        task = self._task
+        if task is None or not task.done() or task.result().said != "met":
+            return False
+        if await self._state_of_work() != self._checked:
+            return False
+        self._written = False
+        return True
 
     def cut_with(self, cut: Callable[[], None] | None) -> None:
         """Call `cut` as soon as the check ends the run, which may be now; None: there is no response to cut."""

@@ -37,7 +37,8 @@ _Delta = TextDelta | ReasoningDelta | ToolCallDelta
 class Cut(CheckedStruct, frozen=True):
     """Instruction to leave the stream here: nothing that follows in this response is wanted."""
 
-    reason: Literal["completion", "repetition"]
+    reason: Literal["completion", "repetition", "check"]
+    """`check`: the work is right. The loop finds that out itself (`Follower.response`)."""
     call_id: str = ""
     """Id that the provider gave to the completion call at which it is cut."""
     detail: str = ""
@@ -158,12 +159,18 @@ class FollowedResponse:
         return {call.id: id for call, id in zip(calls, raw, strict=False) if id}
 
     def finish(
-        self, finish: FinishReason | None, raw_finish: str, usage: Usage | None, context_tokens: int, model: str
+        self,
+        finish: FinishReason | None,
+        raw_finish: str,
+        usage: Usage | None,
+        context_tokens: int,
+        model: str,
+        cut_for: str = "",
     ) -> ResponseFinished:
         """Return the response as an event, once it has ended or is cut.
 
         finish, raw_finish and usage: what is known of them in addition to the chunks. context_tokens: an estimate of
-        its input, for a response whose usage is not known.
+        its input, for a response whose usage is not known. cut_for: why the loop itself cut it.
         """
         assembler = self._assembler
         for chunk in self._characters.end() if self._characters.waits else ():
@@ -175,20 +182,22 @@ class FollowedResponse:
         if usage is not None and usage != assembler.usage:
             for event in assembler.feed(UsageReport(usage)):
                 self._sink(event)
-        for event in assembler.close():
+        for event in (*(assembler.close_truncated() if cut_for else ()), *assembler.close()):
             self._take(event)
         message = assembler.message
+        is_cut = self.cut is not None or (cut_for != "" and assembler.finish is None)
         return ResponseFinished(
             step=self._step,
             attempt=self.attempt,
             model=model,
             message=message,
-            finish=assembler.finish or ("tool_calls" if message.calls else "stop"),
+            finish=assembler.finish or ("other" if cut_for else "tool_calls" if message.calls else "stop"),
             raw_finish=assembler.raw_finish,
-            usage=self._usage(message, context_tokens, whole=self.cut is None or usage is not None),
+            usage=self._usage(message, context_tokens, whole=usage is not None or not is_cut),
             cut_at=self._cut_at,
             truncated=assembler.truncated,
             without_arguments=assembler.without_arguments,
+            cut_for=cut_for,
             cut_at_end=self._cut_at is not None and assembler.finish is not None,
         )
 

@@ -22,7 +22,7 @@ from ..decision import events as ev
 from ..decision.transcript import estimate_tokens, message_size
 from ..event_log import Log
 from ..formats.run_events import CallResolver
-from ..tools.results import NOT_RUN_WHILE_CLOSING
+from ..tools.results import NOT_RUN_WHILE_CLOSING, SKIPPED
 from .followed_response import FollowedResponse
 
 NO_RESULT = "The loop reported no result of this call."
@@ -91,6 +91,8 @@ class FollowedStep:
         self._stream: FollowedResponse | None = None
         self._results: dict[str, ToolResult] = {}
         self._closing = closing
+        self._cut = False
+        """Whether the loop itself cut the response, so that it runs none of its calls."""
         log.append(ev.StepStarted(step=self._number, round=log.facts.rounds, closing=closing))
 
     @property
@@ -118,9 +120,15 @@ class FollowedStep:
         return self._stream
 
     def respond(
-        self, message: AssistantMessage, usage: Usage | None, finish: FinishReason | None, raw_finish: str, model: str
+        self,
+        message: AssistantMessage,
+        usage: Usage | None,
+        finish: FinishReason | None,
+        raw_finish: str,
+        model: str,
+        cut_for: str = "",
     ) -> ev.ResponseFinished | None:
-        """Note that the response has ended. `message` is used if nothing of it was streamed.
+        """Note that the response has ended, or why the loop cut it. `message` is used if nothing of it was streamed.
 
         Returns it as it is recorded; None if it was cut because it repeats itself, which is a failed attempt.
         """
@@ -133,9 +141,9 @@ class FollowedStep:
             self.fail("degenerate", stream.cut.detail, None, model)
             self.repeats = True
             return None
-        finished = stream.finish(finish, raw_finish, usage, self._size.tokens, model)
+        finished = stream.finish(finish, raw_finish, usage, self._size.tokens, model, cut_for)
         finished = replace(finished, usage=self._priced(finished.usage, model))
-        self.message = finished.message
+        self.message, self._cut = finished.message, bool(cut_for)
         self._size.count(finished.usage, finished.message)
         return self._log.append(finished)
 
@@ -164,6 +172,9 @@ class FollowedStep:
         for call in self.message.calls:
             if self._closing:
                 resolver.resolve(call, ToolResult(call.id, call.name, NOT_RUN_WHILE_CLOSING, "skipped"))
+                continue
+            if self._cut:
+                resolver.resolve(call, ToolResult(call.id, call.name, SKIPPED, "skipped"))
                 continue
             result = self._results.get(raw_ids.get(call.id, call.id)) or self._results.get(call.id)
             if result is None and kinds.get(call.name, "ordinary") in ("ordinary", "think"):

@@ -279,15 +279,17 @@ class Follower:
         finish: FinishReason | None = None,
         raw_finish: str = "",
         model: str = "",
+        cut_for: str = "",
     ) -> ev.ResponseFinished | None:
         """Report that the response of a step is complete or was cut.
 
         Pieces given to `chunk` count; without any, `text` and `calls` do. usage: as the provider reported it; estimated
-        at 4 characters per token if None. raw_finish: the provider's finish word. Returns the response as recorded;
-        None if it was cut because it repeats itself.
+        at 4 characters per token if None. raw_finish: the provider's finish word. cut_for: why the loop left the stream
+        by itself, and runs none of its calls (`ResponseFinished.cut_for`). Returns the response as recorded; None if it
+        was cut because it repeats itself.
         """
         message = AssistantMessage(text, tuple(calls), tuple(reasoning))
-        finished = self._current_step().respond(message, usage, finish, raw_finish, model)
+        finished = self._current_step().respond(message, usage, finish, raw_finish, model, cut_for)
         self._flush()
         return finished
 

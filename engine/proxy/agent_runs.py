@@ -22,8 +22,10 @@ from ..follow import Follower
 from ..providers._logging import log_warning
 from .closing_words import ClosingWords
 from .offered_completion import OFFERED
+from .unstored_response import UnstoredResponse
 from .until_agent import AgentCheck
 from .wire import WireRequest, is_from_model, read_messages
+from .withheld_completion import WithheldCompletion
 
 MOST_RUNS = 2_000
 """Maximum number of runs kept in memory, about 70 KB each; the one that was idle longest is dropped first."""
@@ -59,6 +61,10 @@ class AgentRun:
         """Whether its requests offer a completion tool unknown to its agent."""
         self.check: AgentCheck | None = None
         """The check of its work; None without one."""
+        self.unstored: UnstoredResponse | None = None
+        """Its latest response, if that is not stored at the provider and a request may go on from it."""
+        self.withheld: list[WithheldCompletion] = []
+        """The completion calls that its agent did not get with the calls beside them."""
         self.known = 0
         """Number of items of the conversation reported to the follower."""
         self.digest = b""

@@ -16,29 +16,40 @@ from ..providers.surrogate_pairs import encodable
 from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, UnfinishedCall, WireRequest
 
 
+class _Block(Struct):
+    type: str = ""
+
+
 class _Event(Struct):
     type: str = ""
     index: int = 0
+    content_block: _Block | None = None
 
 
 class AnthropicEnd(ReplyEnd):
     """Ending of a stream of content blocks."""
 
     def __init__(self, request: WireRequest) -> None:
-        self._open: dict[int, None] = {}
+        self._open: dict[int, str] = {}
+        """Types of the open blocks, by index."""
         self._next = 0
         """Index of the next block."""
         self._shift = 0
         """Number of blocks before those of the further response."""
 
+    @property
+    def in_thought(self) -> bool:
+        """Whether a block of thinking is open: its signature comes at its end."""
+        return any(kind.endswith("thinking") for kind in self._open.values())
+
     def see(self, event: bytes) -> None:
-        """Note the indexes of the open blocks."""
+        """Note the open blocks."""
         if b"content_block_st" not in event[:40]:  # only start and stop matter; nearly all events are deltas
             return
         seen = msgspec.convert(decode_loosely(encodable(event.partition(b"data: ")[2])), _Event)
         self._next = max(self._next, seen.index + 1)
         if seen.type == "content_block_start":
-            self._open[seen.index] = None
+            self._open[seen.index] = "" if seen.content_block is None else seen.content_block.type
         else:
             self._open.pop(seen.index, None)
 
@@ -53,6 +64,18 @@ class AnthropicEnd(ReplyEnd):
         self._next += 1
         self._shift = self._next
         return events
+
+    def add_calls(self, calls: Sequence[ToolCall], first: int) -> bytes:
+        """Return the ends of the open blocks, and a block for each call."""
+        events = [self._close_blocks()]
+        self._open.clear()
+        for call in calls:
+            delta = {"type": "input_json_delta", "partial_json": call.arguments or "{}"}
+            events.append(_event("content_block_start", index=self._next, content_block={**_call(call), "input": {}}))
+            events.append(_event("content_block_delta", index=self._next, delta=delta))
+            events.append(_event("content_block_stop", index=self._next))
+            self._next += 1
+        return b"".join(events)
 
     def go_on(self, event: bytes) -> bytes:
         """Return the event with the index that its block has here; empty for the beginning of another message."""
@@ -141,10 +164,30 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
 
 
 def _claim_items(text: str, call: ToolCall, result: str) -> list[Any]:
-    use = {"type": "tool_use", "id": call.id, "name": call.name, "input": msgspec.json.decode(call.arguments or "{}")}
-    said = [{"type": "text", "text": text}, use] if text else [use]
-    returned = {"type": "tool_result", "tool_use_id": call.id, "content": result}
-    return [{"role": "assistant", "content": said}, {"role": "user", "content": [returned]}]
+    said = [{"type": "text", "text": text}, _call(call)] if text else [_call(call)]
+    return [{"role": "assistant", "content": said}, {"role": "user", "content": [_result(call, result)]}]
+
+
+def _add_calls(items: Sequence[Any], at: int, calls: Sequence[ToolCall], result: str) -> list[Any]:
+    before, pair, after = items[:at], list(map(as_dict, items[at : at + 2])), items[at + 2 :]
+    made = as_list(pair[0].get("content")) if len(pair) == 2 else []
+    if not any(as_dict(block).get("type") == "tool_use" for block in made):
+        return [*items]
+    said, returned = pair
+    content = returned.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
+    said = {**said, "content": [*made, *map(_call, calls)]}
+    returned = {**returned, "content": [*(_result(call, result) for call in calls), *blocks]}
+    return [*before, said, returned, *after]
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    made = as_dict(decode_loosely(call.arguments.encode()))
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": made}
+
+
+def _result(call: ToolCall, result: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call.id, "content": result}
 
 
 def _add_text_before(response: dict[str, Any], text: str) -> None:
@@ -268,6 +311,7 @@ ANTHROPIC = ProxyWire(
     tool=_tool,
     without_call=_without_call,
     claim_items=_claim_items,
+    add_calls=_add_calls,
     add_text_before=_add_text_before,
     stream_error=_stream_error,
     no_calls=b'{"type":"none"}',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,11 +43,22 @@ class ChatEnd(ReplyEnd):
             return True
         chunk = as_dict(decode_loosely(encodable(data)))
         choices = as_list(chunk.get("choices"))
-        return not choices or as_dict(choices[0]).get("finish_reason") is not None
+        if not choices:  # some servers send such a chunk before everything else
+            return chunk.get("usage") is not None
+        return as_dict(choices[0]).get("finish_reason") is not None
 
     def add(self, text: str) -> bytes:
-        """Return a chunk with the text."""
-        return _event({**self._head, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]})
+        """Return a chunk with the text; with the role, too, if no chunk came before it."""
+        return self._delta({"content": text})
+
+    def add_calls(self, calls: Sequence[ToolCall], first: int) -> bytes:
+        """Return a chunk with the calls."""
+        return self._delta({"tool_calls": [{"index": index, **_call(one)} for index, one in enumerate(calls, first)]})
+
+    def _delta(self, fields: dict[str, Any]) -> bytes:
+        delta = fields if self._seen else {"role": "assistant", **fields}
+        self._seen = True
+        return _event({**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
 
     def go_on(self, event: bytes) -> bytes:
         """Return the event without the role, which clients would add to the one that they have."""
@@ -136,12 +147,24 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
 
 
 def _claim_items(text: str, call: ToolCall, result: str) -> list[Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    calls = [{"id": call.id, "type": "function", "function": function}]
-    return [
-        {"role": "assistant", "content": text or None, "tool_calls": calls},
-        {"role": "tool", "tool_call_id": call.id, "content": result},
-    ]
+    return [{"role": "assistant", "content": text or None, "tool_calls": [_call(call)]}, _result(call, result)]
+
+
+def _add_calls(items: Sequence[Any], at: int, calls: Sequence[ToolCall], result: str) -> list[Any]:
+    before, said, after = items[:at], items[at : at + 1], items[at + 1 :]
+    made = as_list(as_dict(said[0]).get("tool_calls")) if said else []
+    if not made:
+        return [*items]
+    message = {**said[0], "tool_calls": [*made, *map(_call, calls)]}
+    return [*before, message, *(_result(call, result) for call in calls), *after]
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _result(call: ToolCall, result: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call.id, "content": result}
 
 
 def _add_text_before(response: dict[str, Any], text: str) -> None:
@@ -169,6 +192,7 @@ CHAT = ProxyWire(
     tool=_tool,
     without_call=_without_call,
     claim_items=_claim_items,
+    add_calls=_add_calls,
     add_text_before=_add_text_before,
     stream_error=_stream_error,
     open_assembler=ChatAssembler,

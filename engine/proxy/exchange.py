@@ -14,7 +14,9 @@ from ..decision import AnyChunk, AssistantMessage, Stop, ToolCall, ToolCallDelta
 from ..decision.errors import error_text
 from ..decision.events import ResponseFinished
 from ..decision.messages import is_blank
+from ..decision.until_facts import CUT_FOR_CHECK
 from ..follow import Cut
+from ..follow.end_text import COMPLETED, end_text
 from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
 from ..providers.errors import ProviderError, hide_secrets
@@ -25,8 +27,10 @@ from .agent_runs import AgentRun
 from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
 from .statistics_page import Handling, request_tokens
+from .unstored_response import PREVIOUS, unstored_response
 from .upstream_connections import Body
 from .wire import ProxyWire, ReplyEnd, WireRequest
+from .withheld_completion import WithheldCompletion, with_withheld
 
 MARK = "x-endstop"
 """Header of every response written by the proxy: `answered`, `closing`, `stopped`, or what a dry run would do."""
@@ -120,12 +124,22 @@ class FollowedExchange:
         """Whether the end of the response waits until the work is checked, if it is a final text."""
         self.held: list[bytes] = []
         """The events of the end that wait."""
+        self.holds_calls = False
+        """Whether calls wait, because the check that is running may make them superfluous."""
+        self.held_calls: list[bytes] = []
+        """The events from the first call on, before those of the end, that wait for that."""
+        self._before_call: ReplyEnd | None = None
+        """What ends the stream before its first call, if calls wait."""
         self.claims_end = False
         """Whether the response has ended as a final text or with a completion alone, and nothing is decided yet."""
         self.claim: ToolCall | None = None
         """The completion call of such a response; None for a text."""
+        self.sent_request = request
+        """The request as the provider gets it, apart from a tool that is offered."""
         self._before_claim: ReplyEnd | None = None
         """What ends the stream before its first completion call."""
+        self._withheld: tuple[ToolCall, ...] = ()
+        """The completion calls that the agent does not get, because they stand beside other calls."""
         self.body = b""
         """The request as sent, if it goes on after a final text that was handed back."""
         self.action: Handling = "followed"
@@ -141,6 +155,7 @@ class FollowedExchange:
         self._size = size
         self._end_of_cut = b""
         """Ending of the response after the cut."""
+        self._changes = cuts
         self._cuts = cuts and not request.after  # the provider would not know a response that was cut
         self._ended = False
         self._parser = wire.open_parser(request)
@@ -193,6 +208,23 @@ class FollowedExchange:
         policy = self.run.follower.policy
         return self._cuts and not self.run.broken and policy.inner_cancel and policy.mixed != "all"
 
+    @property
+    def may_be_answered(self) -> bool:
+        """Whether the agent can go on from a response that was written or cut here because its work is right."""
+        named = self.run.check is not None and bool(self.request.body.get(PREVIOUS))
+        return self._changes and (named or not self.request.after)
+
+    @property
+    def may_be_met(self) -> bool:
+        """Whether a check is running that would cut a stream of the response."""
+        check = self.run.check
+        return self.may_be_answered and not self.run.broken and check is not None and check.runs
+
+    @property
+    def can_end_here(self) -> bool:
+        """Whether the response can be cut now: it has neither failed nor ended, and no thought is open."""
+        return not (self.run.broken or self._ended or self._end.in_thought)
+
     def assemble(self) -> None:
         """Note that the provider is asked for a stream, and the agent gets the whole response."""
         self.assembles = True
@@ -207,24 +239,26 @@ class FollowedExchange:
     def again(self, text: str) -> FollowedExchange:
         """Return the request with which the model goes on after its final text or completion is handed back."""
         assert self.response is not None
-        wire, request = self.wire, self.request
+        wire, request = self.wire, self.sent_request
         body = dict(request.body)
         message = self.response.message
+        names_previous = bool(body.get(PREVIOUS))
+        stored = bool(request.after) and not (names_previous and body.get("store") is False)
         if self.claim is not None:
             own = wire.claim_items(message.text, self.claim, text)
-            items = own[-1:] if request.after else [*request.items, *own]
-        elif request.after:
+            items = own[-1:] if stored else [*request.items, *own]
+        elif stored:
             items = wire.add_user_text([], text)
         else:
             items = wire.add_user_text([*request.items, {"role": "assistant", "content": message.text}], text)
-        if request.after and body.get("previous_response_id"):
-            body["previous_response_id"] = self.run.response_id
+        if stored and "conversation" not in body:
+            body[PREVIOUS] = self.run.response_id
         body[wire.items] = items
         further = FollowedExchange(
             wire,
             replace(request, items=items, body=body),
             self.run,
-            cuts=self._cuts,
+            cuts=self._changes,
             key=self._key,
             hide=self.hide,
         )
@@ -277,7 +311,7 @@ class FollowedExchange:
     def closing_request(self) -> bytes:
         """Return the request for the closing words of a run that a limit has ended."""
         prompt = self.run.follower.policy.prompts.closing
-        body = closing_request(self.wire, self.request, prompt, offers_completion=self.run.offers_completion)
+        body = closing_request(self.wire, self._as_sent(), prompt, offers_completion=self.run.offers_completion)
         self._size = len(body)
         self.run.follower.requested(request_tokens(self._size))
         return body
@@ -296,9 +330,34 @@ class FollowedExchange:
             stored = self.run.response_id if self.request.after else ""
             self.run.closing = ClosingWords(message.text, stored)
 
-    def offer(self) -> None:
-        """Add the completion tool to the request."""
-        self.changed_body = with_offer(self.wire, self.request)
+    def add_own(self) -> None:
+        """Add what the agent does not know of to the request: the completion tool, and calls that were withheld.
+
+        If it goes on from a response that the provider does not have, add what came since the one that it has.
+        """
+        request = self.sent_request = self._as_sent()
+        if self.run.offers_completion:
+            self.changed_body = with_offer(self.wire, request)
+        elif request is not self.request:
+            self.changed_body = msgspec.json.encode(request.body)
+
+    def _as_sent(self) -> WireRequest:
+        request, run, body = self.request, self.run, self.request.body
+        continues = run.unstored is not None and run.unstored.id == request.after
+        if not (run.withheld or continues):
+            return request
+        items = with_withheld(self.wire, request, run.withheld, run.response_id)
+        if run.unstored is not None and continues:
+            body, items = run.unstored.continued(body, items)
+        return replace(request, items=items, body={**body, self.wire.items: items})
+
+    def keep_unstored(self, id: str, text: str) -> None:
+        """Note that the agent gets a response with this id and text, which the provider does not have."""
+        if not self.wire.stores:
+            return
+        kept = unstored_response(self.request, self._as_sent(), id, text)
+        if kept is not None:
+            self.run.unstored, self.run.response_id = kept, id
 
     def take_block(self, block: bytes) -> bytes:
         """Follow a block of a stream. Return what is passed on: all of it, or the part before a cut and the ending.
@@ -316,14 +375,36 @@ class FollowedExchange:
         self._events = EventSplitter()
         return self.release() + rest if self._whole_events else block
 
+    def let_calls_pass(self) -> bytes:
+        """Return the calls that waited for the check, which is not met."""
+        calls, self.held_calls = b"".join(self.held_calls), []
+        self.holds_calls, self._before_call = False, None
+        return calls
+
+    def cut_as_met(self) -> None:
+        """Cut the response here, because the check is met. `end_as_met` returns what ends it."""
+        self.cut = Cut("check", detail="the work is right")
+        self.guard(self._finish)
+
+    def end_as_met(self, stop: Stop | None) -> bytes:
+        """Return what ends the response that the check has cut, without its calls. stop: the decision on the run."""
+        self.run.stop = stop
+        end = self._end if self._before_call is None else self._before_call
+        said = "" if self.response is None else self.response.message.text
+        usage = Usage() if self.response is None else self.response.usage
+        text = COMPLETED if stop is None else end_text(stop, self.run.follower.outcome)
+        shown = f"\n\n{text}" if said else text
+        self.guard(lambda: self.keep_unstored(end.response_id, said + shown))
+        return _comment(Cut("check", detail=text)) + end.finish(shown, usage)
+
     @property
     def _whole_events(self) -> bool:
         """Whether only whole events are passed on, because some may be withheld."""
         return self.run.offers_completion or self.holds_end
 
     def release(self) -> bytes:
-        """Return the events of the end that waited."""
-        held, self.held = b"".join(self.held), []
+        """Return the events that waited: calls, and the end."""
+        held, self.held = self.let_calls_pass() + b"".join(self.held), []
         return held
 
     def _follow(self, block: bytes, *, whole_events: bool) -> list[bytes]:
@@ -336,14 +417,21 @@ class FollowedExchange:
             if event and not (self._ended or self.withholds):
                 self._end.see(event)
             if whole_events and not self.withholds:
-                claims = bool(self.held) or self._before_claim is not None
-                (self.held if self.holds_end and (claims or self._end.ends(event)) else passed).append(event)
+                self._place(event, passed).append(event)
             if self.cut is not None:
                 self._finish()
                 self.held.append(self._end_of_cut)
                 ended = b"" if self.claims_end else self.release()
                 return [*(passed if whole_events else [block[:place]]), ended]
         return passed if whole_events else [block]
+
+    def _place(self, event: bytes, passed: list[bytes]) -> list[bytes]:
+        """Return where an event goes: to those that are passed on, or to those that wait."""
+        if not self.holds_end:
+            return passed
+        if self.held or self._before_claim is not None or self._end.ends(event):
+            return self.held
+        return passed if self._before_call is None else self.held_calls
 
     def _take(self, part: bytes) -> None:
         """Follow a part of a stream, which ends where an event or a block ends."""
@@ -363,6 +451,8 @@ class FollowedExchange:
             self.cut = self.run.follower.chunk(chunk, cuts=cuts) or self.cut
 
     def _note_call(self, name: str) -> None:
+        if self.holds_calls and self._before_call is None:
+            self._before_call = deepcopy(self._end)
         if self.run.offers_completion and name == OFFERED.name:
             self.withholds = True
         elif self.holds_end and self._before_claim is None and name in self.run.follower.facts.completion_tools:
@@ -376,8 +466,12 @@ class FollowedExchange:
         value = decode_loosely(encodable(body))
         self._end.response_id = as_text(as_dict(value).get("id"))
         self._finish()
-        if not self.withholds or self.response is None:
+        if self.response is None or not (self.withholds or self._withheld):
             return body
+        if self._withheld:
+            for name in {call.name for call in self._withheld}:
+                self.wire.without_call(value, name, "")
+            return msgspec.json.encode(value)
         message = self.response.message
         text = "" if other_calls(message) else reported_text(message) or ""
         self.wire.without_call(value, OFFERED.name, text)
@@ -403,7 +497,7 @@ class FollowedExchange:
         if not self._ended:
             self._hear(self._parser.end, cuts=False)
         self._finish()
-        return [self._end_of_cut if self.withholds else rest]
+        return [self._end_of_cut if self.withholds or self._withheld else rest]
 
     def _finish(self) -> None:
         if self._ended:
@@ -411,9 +505,19 @@ class FollowedExchange:
         self._ended = self.run.answered = True
         self.run.response_id = self._end.response_id
         follower = self.run.follower
-        response = self.response = follower.response(model=self.request.model)
+        met = self.cut is not None and self.cut.reason == "check"
+        cut_for = CUT_FOR_CHECK if met else ""
+        response = self.response = follower.response(model=self.request.model, cut_for=cut_for)
         self._note_failed_usage()
-        if self.withholds and response is not None:
+        if met:
+            return  # it is decided and ended once the check's answer is recorded
+        if self.holds_end and response is not None:
+            self._withheld = self._completions_beside(response.message)
+        if self._withheld and response is not None:
+            self.run.withheld.append(WithheldCompletion(self._withheld, self.run.known, self.run.response_id))
+            self.held.clear()
+            self._end_of_cut = self._end_without_completions(response)
+        elif self.withholds and response is not None:
             self._end_of_cut = self._end_without_call(response)
         elif self.cut is not None and self.cut.reason == "completion" and response is not None:
             self._end_of_cut = _comment(self.cut) + self._end.cut(response.usage)
@@ -433,6 +537,19 @@ class FollowedExchange:
         """Return whether a response is a final text, or calls a completion tool and nothing else."""
         names = self.run.follower.facts.completion_tools
         return len(message.calls) <= 1 and all(call.name in names for call in message.calls)
+
+    def _completions_beside(self, message: AssistantMessage) -> tuple[ToolCall, ...]:
+        """Return the completion calls of a response that also makes other calls."""
+        names = self.run.follower.facts.completion_tools
+        completions = tuple(call for call in message.calls if call.name in names)
+        return completions if len(completions) < len(message.calls) else ()
+
+    def _end_without_completions(self, response: ResponseFinished) -> bytes:
+        """Return what ends a stream whose completions were withheld: the calls after the first one, and the end."""
+        calls, end = response.message.calls, self.end_of_stream
+        first = calls.index(self._withheld[0])
+        after = [call for call in calls[first:] if call not in self._withheld]
+        return (end.add_calls(after, first) if after else b"") + end.cut(response.usage)
 
     def _end_without_call(self, response: ResponseFinished) -> bytes:
         """Return what ends a response whose call of the offered tool was withheld."""

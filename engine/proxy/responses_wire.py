@@ -2,13 +2,15 @@
 
 The conversation before a `previous_response_id` is stored at the provider and unknown here: such a run is followed by
 what it sends. The provider does not know a response that was cut either, so a run that refers to stored responses is
-never cut at a completion, and its requests are not answered here.
+never cut at a completion, and its requests are not answered here. Only a check of the work (`until_agent.py`) does both
+(`unstored_response.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -19,7 +21,7 @@ from ..providers.event_stream import EventStream, decode_loosely
 from ..providers.responses_stream import ResponsesStream
 from ..providers.surrogate_pairs import EncodableEvents, encodable
 from .chat_wire import function_fields, refusal
-from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, WireRequest
+from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, WireRequest, is_from_model
 
 _WHOLE_FIELDS = {
     "function_call": ("arguments", "response.function_call_arguments.done"),
@@ -41,6 +43,11 @@ class ResponsesEnd(ReplyEnd):
         self._sequence = 0
         self._shift = 0
         """Number of items before those of the further response."""
+
+    @property
+    def in_thought(self) -> bool:
+        """Whether an item of reasoning is open: what it is sent back with comes at its end."""
+        return any(self._items[index].get("type") == "reasoning" for index in self._open)
 
     def see(self, event: bytes) -> None:
         """Keep the response and its items, and the deltas of an item until it is done."""
@@ -83,6 +90,23 @@ class ResponsesEnd(ReplyEnd):
         self._items[index], self._shift = item, index + 1
         return _events(events, first)
 
+    def add_calls(self, calls: Sequence[ToolCall], first: int) -> bytes:
+        """Return the ends of the open items, and the events of an item for each call."""
+        ends, events = self._end_items(), []
+        for index, call in enumerate(calls, max(self._items, default=-1) + 1):
+            item = {**_call(call), "id": f"{self.response_id}_{index}", "status": "completed"}
+            place = {"item_id": item["id"], "output_index": index}
+            kind, text = "response.function_call_arguments", call.arguments
+            events += [
+                {"type": "response.output_item.added", "output_index": index, "item": {**item, "arguments": ""}},
+                {"type": f"{kind}.delta", **place, "delta": text},
+                {"type": f"{kind}.done", **place, "arguments": text, "name": call.name},
+                {"type": "response.output_item.done", "output_index": index, "item": item},
+            ]
+            self._items[index] = item
+        first, self._sequence = self._sequence, self._sequence + len(events)
+        return ends + _events(events, first)
+
     def go_on(self, event: bytes) -> bytes:
         """Return the event with its place in this response; empty for the beginning of another one."""
         seen = as_dict(decode_loosely(encodable(event.partition(b"data:")[2])))
@@ -102,14 +126,20 @@ class ResponsesEnd(ReplyEnd):
 
     def cut(self, usage: Usage) -> bytes:
         """Return the ends of the open items, and the completed response with all of them."""
-        events = [one for index in sorted(self._open) for one in self._end_of_item(index)]
+        ends = self._end_items()
         output = [item for _, item in sorted(self._items.items())]
         whole = {**self._response, "status": "completed", "output": output, "usage": usage_fields(usage)}
-        return _events([*events, {"type": "response.completed", "response": whole}], self._sequence)
+        return ends + _events([{"type": "response.completed", "response": whole}], self._sequence)
 
     def finish(self, text: str, usage: Usage) -> bytes:
-        """Return a message with the text, and the end of the response."""
-        return self.add(text) + self.cut(usage)
+        """Return the ends of the open items, a message with the text, and the end of the response."""
+        return self._end_items() + self.add(text) + self.cut(usage)
+
+    def _end_items(self) -> bytes:
+        events = [one for index in sorted(self._open) for one in self._end_of_item(index)]
+        first, self._sequence = self._sequence, self._sequence + len(events)
+        self._open.clear()
+        return _events(events, first)
 
     def _end_of_item(self, index: int) -> Iterable[dict[str, Any]]:
         item = self._items[index]
@@ -213,8 +243,23 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
 
 def _claim_items(text: str, call: ToolCall, result: str) -> list[Any]:
     said = [{"role": "assistant", "content": text}] if text else []
-    called = {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
-    return [*said, called, {"type": "function_call_output", "call_id": call.id, "output": result}]
+    return [*said, _call(call), _result(call, result)]
+
+
+def _add_calls(items: Sequence[Any], at: int, calls: Sequence[ToolCall], result: str) -> list[Any]:
+    said = list(takewhile(is_from_model, items[at:]))
+    if not any(as_dict(item).get("type") == "function_call" for item in said):
+        return [*items]
+    rest = items[at + len(said) :]
+    return [*items[:at], *said, *map(_call, calls), *(_result(call, result) for call in calls), *rest]
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+
+
+def _result(call: ToolCall, result: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call.id, "output": result}
 
 
 def _add_text_before(response: dict[str, Any], text: str) -> None:
@@ -276,6 +321,8 @@ RESPONSES = ProxyWire(
     tool=_tool,
     without_call=_without_call,
     claim_items=_claim_items,
+    add_calls=_add_calls,
+    stores=True,
     add_text_before=_add_text_before,
     stream_error=_stream_error,
     open_assembler=ResponsesAssembler,

@@ -6,8 +6,10 @@ as it was. While the proxy holds a request or the end of a response, the agent w
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from ..context import nothing_to_flush
-from ..decision import GoOn, ToolCall, ToolResult
+from ..decision import GoOn, Stop, ToolCall, ToolResult
 from ..decision.rules import rejection_message
 from ..decision.until_facts import UNTIL
 from ..effects import Live
@@ -18,6 +20,11 @@ from ..tools.run_context import Progress
 from ..until import Until
 from ..until_background import BackgroundCheck
 from ..until_work import WorkCheck
+from .withheld_completion import WithheldCompletion
+
+T = TypeVar("T")
+ACCEPTED = "Accepted."
+"""Result of a withheld completion after which the agent goes on nevertheless."""
 
 
 class AgentCheck:
@@ -32,7 +39,9 @@ class AgentCheck:
     async def begin(self) -> None:
         """Begin the check of the work as it is before the agent's first response, if the run has just begun."""
         if self._follower.running and self._follower.facts.steps == 0:
-            await self._of_this_run().begin("start")
+            check = self._of_this_run()
+            await self._work.begin_run()
+            await check.begin("start")
 
     async def before_request(self) -> None:
         """Look at the check before a request is decided on; the work may have changed since the one before."""
@@ -47,19 +56,56 @@ class AgentCheck:
         claim: the completion call with which it would end; None for a final text. decides: whether the run is decided
         on now, because no result of a call will come.
         """
-        await self._of_this_run().settle("claim")
+        check = self._of_this_run()
+        check.note_write()
+        await check.settle("claim")
         follower, facts = self._follower, self._follower.facts.check
         if facts is None or facts.said != "not_met":
             if decides:
                 follower.decide()
-            return None
+            return await self._noted_end(None)
         said = rejection_message(facts.told_detail)
         if claim is None:
             decision = follower.reject(facts.told_detail, UNTIL)
         else:
             follower.result(ToolResult(claim.id, claim.name, said, "rejected"))
             decision = follower.decide()
-        return said if isinstance(decision, GoOn) else None
+        return said if isinstance(decision, GoOn) else await self._noted_end(None)
+
+    async def answer_withheld(self, withheld: WithheldCompletion) -> None:
+        """Check the work, and answer the completion calls whose agent has run the calls beside them."""
+        withheld.result = ACCEPTED
+        if not self._follower.running:
+            return
+        check = self._of_this_run()
+        check.note_write()
+        await check.settle("claim")
+        facts = self._follower.facts.check
+        if facts is None or facts.said != "not_met":
+            return
+        withheld.result = rejection_message(facts.told_detail)
+        for call in withheld.calls:
+            self._follower.result(ToolResult(call.id, call.name, withheld.result, "rejected"))
+
+    @property
+    def runs(self) -> bool:
+        """Whether a check is running, or its answer was not looked at yet."""
+        return self._running is not None and self._running.runs
+
+    async def wait_for_newest(self) -> bool:
+        """Wait until the work as it is now is checked, if a check is running; return whether it is right."""
+        await self._of_this_run().wait_for_newest()
+        return await self.is_met()
+
+    async def is_met(self) -> bool:
+        """Return whether a check has ended, and says that the work as it is now is right."""
+        return await self._of_this_run().is_met()
+
+    async def end_response(self) -> Stop | None:
+        """Look at the check after it has cut a response. Return the decision that ends the run."""
+        await self._of_this_run().after_response()
+        decision = self._follower.decide()
+        return await self._noted_end(decision) if isinstance(decision, Stop) else None
 
     def cancel(self) -> None:
         """Cancel a running check, which then ends its processes."""
@@ -70,6 +116,12 @@ class AgentCheck:
         """End a running check with all its processes."""
         if self._running is not None:
             await self._running.close()
+
+    async def _noted_end(self, answer: T) -> T:
+        """Return the answer. What changes from here until the next run is the user's."""
+        if not self._follower.running:
+            await self._work.end_run()
+        return answer
 
     def _of_this_run(self) -> BackgroundCheck:
         log = self._follower.log

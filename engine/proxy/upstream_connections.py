@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import aiohttp
 from multidict import CIMultiDict
@@ -91,7 +91,7 @@ class UpstreamConnections:
         return URL(f"{self._url.origin()}{joined}", encoded=True)
 
 
-async def blocks_of(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def blocks_of(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
     """The blocks of a body as they come; large ones in parts, between which other requests have their turn."""
     while block := await next_block(content):
         if len(block) <= PART:

@@ -51,10 +51,13 @@ class UpstreamStreaming:
     def wanted(self, exchange: FollowedExchange) -> bool:
         """Return whether the response to a request that does not stream could be cut if it did."""
         request, wire = exchange.request, exchange.wire
-        if not self._enabled or request.streams or not exchange.can_be_cut or self._key(exchange) in self._without:
+        can_be_cut = exchange.can_be_cut or exchange.may_be_met
+        if not self._enabled or request.streams or not can_be_cut or self._key(exchange) in self._without:
             return False
         if any(request.body.get(name) is not None for name in wire.unstreamed_fields):
             return False
+        if exchange.may_be_met:
+            return True
         names = completion_names(request, self._completion)
         if exchange.run.offers_completion:
             names.add(OFFERED.name)

@@ -59,6 +59,11 @@ class ReplyEnd(ABC):
     response_id = ""
     """The id of the response, where later requests can name it."""
 
+    @property
+    def in_thought(self) -> bool:
+        """Whether the model is in the middle of a thought, which its vendor takes back only as a whole."""
+        return False
+
     @abstractmethod
     def see(self, event: bytes) -> None:
         """An event was passed on, as it came: its lines with the blank one."""
@@ -70,6 +75,10 @@ class ReplyEnd(ABC):
     @abstractmethod
     def add(self, text: str) -> bytes:
         """Return the events that add a text to the response, before its end."""
+
+    @abstractmethod
+    def add_calls(self, calls: Sequence[ToolCall], first: int) -> bytes:
+        """Return the events that add these calls to the response. first: number of calls before them."""
 
     @abstractmethod
     def go_on(self, event: bytes) -> bytes:
@@ -197,6 +206,11 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     claim_items: Callable[[str, ToolCall, str], list[Any]]
     """A response that calls a completion tool, and the call's result, as items of a conversation; from (text, call,
     result)."""
+    add_calls: Callable[[Sequence[Any], int, Sequence[ToolCall], str], list[Any]]
+    """A conversation whose response after this many items makes these calls, too, each with this result; from (items,
+    number, calls, result). As it is, if that response makes no call."""
+    stores: bool = False
+    """Whether a provider can store the conversation, so that a request names the response from which it goes on."""
     add_text_before: Callable[[dict[str, Any], str], None]
     """Puts a text before everything else in a whole response."""
     unstreamed_fields: tuple[str, ...] = ()

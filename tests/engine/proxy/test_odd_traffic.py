@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from endstop.decision import POLICIES
 from endstop.providers.prices import Prices
-from endstop.proxy import exchange, proxy
+from endstop.proxy import bodies, exchange
 from endstop.proxy.exchange import EventSplitter
 from endstop.proxy.proxy_server import RunFollowers
 from msgspec import json
@@ -288,7 +288,7 @@ async def test_a_provider_waits_for_an_agent_that_reads_slowly(path: str, offers
 async def test_a_response_too_large_to_follow_is_passed_on_whole(
     streams: bool, offers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (exchange, proxy):
+    for module in (exchange, bodies):
         monkeypatch.setattr(module, "LARGEST_FOLLOWED", 4000)
     large = (CHUNK * 200 + LAST) if streams else json.encode({**json.decode(WHOLE), "filler": "a" * 9000})
     reply = (
@@ -321,7 +321,7 @@ async def test_a_request_whose_head_does_not_end_is_given_up(tmp_path: Path, mon
 
 
 async def test_a_request_whose_body_stops_coming_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.2)
     provider = Provider()
     async with proxied(provider, tmp_path) as (url, _, _), asyncio.timeout(PATIENCE):
         reader, writer = await connected_to(url)
@@ -332,7 +332,7 @@ async def test_a_request_whose_body_stops_coming_is_given_up(tmp_path: Path, mon
 
 
 async def test_an_upload_may_take_longer_than_a_pause_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy, "BODY_SECONDS", 2.0)
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 2.0)
     monkeypatch.setattr("endstop.http.idle_connections.HEAD_SECONDS", 1.0)
     loop, provider = asyncio.get_running_loop(), Provider()
     async with proxied(provider, tmp_path) as (url, _, _), asyncio.timeout(PATIENCE):

@@ -9,23 +9,15 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Until, read_record
-from endstop.decision import POLICIES, Outcome
+from endstop import Until
 from endstop.decision import events as ev
 from endstop.replay import replay
-from endstop.until import policy_for_until
-from msgspec.structs import replace
 
 pytest.importorskip("anthropic", reason="Anthropic's client is not installed: `pip install .[test]` brings it")
 
 from .agents import proxied
+from .checked_work import GOAL, ON_WIRES, POLICY, STREAMS, recorded, until
 from .vendors import CHAT, TEXT, WIRES, Vendors, Wire, run_agent
-
-GOAL = 3
-CHECK = f"""n=$(wc -l < work.txt); echo "$n passed, $(({GOAL} - n)) failed"; test "$n" -ge {GOAL}"""
-POLICY = replace(policy_for_until(POLICIES["agent"]), question="as_text")
-ON_WIRES = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: type(wire).__name__)
-STREAMS = pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
 
 
 class Hasty(Vendors):
@@ -62,38 +54,6 @@ class Endless(Vendors):
 
     def __init__(self) -> None:
         super().__init__("worker")
-
-
-@pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that the agents' tool adds lines to."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    file = folder / "work.txt"
-    file.write_text("")
-    for wire in WIRES:
-        monkeypatch.setattr(type(wire), "result", _working(type(wire).result, file))
-    return file
-
-
-def _working(result: Any, file: Path) -> Any:
-    def works(self: Any, calls: Any) -> Any:
-        with file.open("a") as opened:
-            opened.write("line\n" * len(calls))
-        return result(self, calls)
-
-    return works
-
-
-def until(work: Path, command: str = CHECK) -> Until:
-    return Until(command, folder=work.parent, score=r"(\d+) passed, (-?\d+) failed", from_failing=False)
-
-
-def recorded(folder: Path) -> tuple[list[Any], Outcome]:
-    (record,) = folder.glob("*.jsonl")
-    (run,) = read_record(record).runs
-    assert run.finished is not None
-    return list(run.events), run.finished.outcome
 
 
 @STREAMS
@@ -218,3 +178,26 @@ async def test_a_proxy_that_ends_leaves_no_process_of_a_check(work: Path, tmp_pa
                 await asyncio.sleep(0.01)
     left = [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
     assert not left
+
+
+async def test_each_change_of_the_work_is_checked_beside_the_next_response(work: Path, tmp_path: Path) -> None:
+    class Patient(Endless):
+        """Responds once the check of the work as it is has ended."""
+
+        async def handle(self, request: Any) -> Any:
+            while len(answered) <= len(self.requests):
+                await asyncio.sleep(0.001)
+            return await super().handle(request)
+
+    async def check(run: Any) -> bool:
+        answered.append(len(work.read_text().splitlines()))
+        return answered[-1] >= GOAL + 1
+
+    vendors, records = Patient(), tmp_path / "records"
+    answered: list[int] = []
+    records.mkdir()
+    quick = Until(check, folder=work.parent, from_failing=False)
+    async with proxied(vendors, records, policy=POLICY, until=quick, workspace=str(work.parent)) as (url, _, _p):
+        with anyio.fail_after(60):
+            await run_agent(CHAT, url, streams=True, blocks=False)
+    assert answered == [*range(GOAL + 2)]
