@@ -45,6 +45,7 @@ class Gemini(HTTPProvider):
     prefix = "gemini/"
     example = "Gemini('gemini-2.5-flash')"
     vendor_url = GOOGLE
+    version = "/v1beta"
     key_from = " or ".join(KEY_VARIABLES)
 
     @renamed_keywords(base_url="api_base")

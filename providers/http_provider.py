@@ -22,6 +22,7 @@ import anyio
 
 from ..decision import AnyChunk, FinishReason, UsageReport, WrongUse
 from ..decision.finish_words import check_finish_words
+from .endpoint_hints import Endpoint
 from .endpoint_url import mask_url, public_url, split_credentials, url_origin
 from .error_replies import build_error, parse_error_body
 from .errors import Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, hide_secrets
@@ -106,6 +107,8 @@ class HTTPProvider(ABC):
     """URL of the vendor's own server, which requires a key and is not named in records; empty if there is none."""
     key_from: ClassVar[str] = ""
     """Where a key may come from, for messages; if empty, `key_variable`."""
+    version: ClassVar[str] = "/v1"
+    """What the paths of this API begin with, for messages."""
     request_id_header: ClassVar[str] = ""
     """Response header with the vendor's request id, which errors quote for its support; empty if there is none."""
 
@@ -144,6 +147,13 @@ class HTTPProvider(ABC):
         key = api_key if api_key is not None or login else os.environ.get(self.key_variable)
         self._key = (key or "").strip()  # a key read from a file often ends in a line feed
         self._login = base64.b64encode(login.encode()).decode()
+        self._asked = Endpoint(
+            self._place.geturl(),
+            target.path,
+            keys="" if login else self.key_from or self.key_variable,
+            has_key=bool(self._key),
+            version=self.version,
+        )
         self._secrets = (self._key, self._login, login.partition(":")[2])
         self._timeouts = _timeouts(connect_timeout, first_timeout, read_timeout)
         if largest_response < 1:
@@ -255,13 +265,16 @@ class HTTPProvider(ABC):
         try:
             return await watchdog.wait_for(self._send(body))
         except aiohttp.ConnectionTimeoutError as error:
-            raise TimedOut(f"no connection to {where} within {self._timeouts[0]:g} s") from error
+            hint = "check host and port in api_base, or raise connect_timeout"
+            raise TimedOut(f"no connection to {where} within {self._timeouts[0]:g} s ({hint})") from error
         except TimeoutError as error:
             raise TimedOut(f"no answer from {where} within {watchdog.seconds:g} s") from error
         except aiohttp.ClientConnectorError as error:
-            raise Unreachable(f"cannot connect to {where}: {error.os_error.strerror or error}") from error
+            hint = self._asked.after_error(error)
+            raise Unreachable(f"cannot connect to {where}: {error.os_error.strerror or error}{hint}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Unreachable(self._hide(f"{where} closed the connection before an answer: {error}")) from error
+            what = f"{where} closed the connection before an answer: {error}{self._asked.after_error(error)}"
+            raise Unreachable(self._hide(what)) from error
 
     async def _send(self, body: bytes) -> aiohttp.ClientResponse:
         """Send the request, following redirects."""
@@ -284,7 +297,10 @@ class HTTPProvider(ABC):
             to, ours, theirs = "", ("", "", 0), ("", "", 0)
         answered = f"{_place(url)} answered {status}"
         if status not in (307, 308) or not _is_url(to):
-            raise NotFound(f"{answered}, a redirect that would lose the request: check api_base", status=status)
+            moved = mask_url(public_url(to))
+            base = moved.removesuffix(self._asked.path)
+            hint = f"give api_base={base!r}" if _is_url(to) and base != moved else "check api_base"
+            raise NotFound(f"{answered}, a redirect that would lose the request: {hint}", status=status)
         if ours != theirs and not self._leaves_host:
             raise NotFound(
                 f"{answered}, to {mask_url(public_url(to))}: the conversation is not sent to another host; "
@@ -326,7 +342,8 @@ class HTTPProvider(ABC):
                 body += block
         said = parse_error_body(body[:LARGEST_REFUSAL], response.headers)
         where = f"{self.model} at {self._where} answered {response.status}: "
-        said = said._replace(message=self._hide(said.message) + self._request_id(response))
+        hint = self._asked.after_reply(response.status, said.message, response.content_type)
+        said = said._replace(message=self._hide(said.message) + self._request_id(response) + hint)
         return build_error(said, status=response.status, headers=response.headers, where=where)
 
     def _request_id(self, response: aiohttp.ClientResponse) -> str:
@@ -366,6 +383,7 @@ class HTTPProvider(ABC):
                     await response.content.readany()
         except ProviderError as error:
             message = self._hide(f"{self.model} at {where}: {error.message}") + self._request_id(response)
+            message += self._asked.after_reply(response.status, error.message, response.content_type)
             raise type(error)(message, status=error.status, retry_after=error.retry_after) from error.__cause__
         except TimeoutError as error:
             if not parser.finished:

@@ -12,14 +12,14 @@ import msgspec
 from aiohttp import web
 
 from ..decision.errors import error_text
-from ..providers.error_replies import build_error, parse_error_body, parse_error_value
+from ..providers.error_replies import build_error, parse_error_value
 from ..providers.errors import Cancelled, Interrupted, ProviderError, Unreachable
 from .agent_replies import abort, copy_reply, own_reply, unread_text
 from .bodies import read_body
 from .exchange import MARK, FollowedExchange
 from .headers import passed_on, request_headers
 from .until_exchange import UntilExchanges
-from .upstream_connections import blocks_of, failure_text
+from .upstream_connections import blocks_of
 from .upstream_requests import UpstreamRequests
 from .upstream_streaming import UpstreamStreaming, refuses_stream, status_of, streamed_request
 from .wire import EVENT_STREAM, JSON, ReportedError, UnfinishedCall
@@ -49,14 +49,14 @@ class Forwarder:
         try:
             reply = await self._ask(incoming, body, exchange)
         except aiohttp.ClientError as error:
-            exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
+            exchange.guard(partial(exchange.failed, Unreachable(self._requests.failure_text(error))))
             return self._requests.unreachable(error)
         except asyncio.CancelledError:
             exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response began")))
             raise
         try:
             if reply.status != 200 or "content-encoding" in reply.headers:
-                failure = build_error(parse_error_body(unread_text(reply)), status=reply.status)
+                failure = self._requests.refusal(reply, unread_text(reply))
                 exchange.guard(partial(exchange.failed, failure))
                 return await copy_reply(incoming, reply, exchange.said)
             if not reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM):
@@ -117,7 +117,7 @@ class Forwarder:
                     assembler.feed(block)
             response = assembler.response()
         except aiohttp.ClientError as error:
-            exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
+            exchange.guard(partial(exchange.failed, Unreachable(self._requests.failure_text(error))))
             return self._requests.unreachable(error)
         except asyncio.CancelledError:
             reply.close()
@@ -143,7 +143,7 @@ class Forwarder:
         try:
             whole = await read_body(blocks_of(reply.content))
         except aiohttp.ClientError as error:
-            exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
+            exchange.guard(partial(exchange.failed, Unreachable(self._requests.failure_text(error))))
             return self._requests.unreachable(error)
         except asyncio.CancelledError:
             exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole")))
@@ -178,6 +178,6 @@ class Forwarder:
             if isinstance(error, asyncio.CancelledError):
                 raise
         except aiohttp.ClientError as error:  # of the provider: the agent must not take this for complete
-            exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
+            exchange.guard(partial(exchange.failed, Unreachable(self._requests.failure_text(error))))
             abort(incoming)
         return outgoing

@@ -29,7 +29,6 @@ from ..http.request_checks import check_host, check_origin
 from ..process.tokens import Tokens
 from ..providers._logging import log_warning
 from ..providers.endpoint_url import public_url
-from ..providers.error_replies import build_error, parse_error_body
 from ..providers.errors import Cancelled, ProviderError, Unreachable
 from ..records.known_secrets import KnownSecrets
 from .agent_replies import abort, error_reply, own_reply, unread_text
@@ -46,7 +45,7 @@ from .responses_wire import RESPONSES
 from .statistics_page import Statistics, metrics, page
 from .until_agent import AgentCheck
 from .until_exchange import UntilExchanges
-from .upstream_connections import Body, blocks_of, failure_text
+from .upstream_connections import Body, blocks_of
 from .upstream_requests import UpstreamRequests, ignore
 from .upstream_streaming import UpstreamStreaming
 from .wire import EVENT_STREAM, ProxyWire, WireRequest
@@ -414,7 +413,7 @@ class Proxy:
                 reply = await self._requests.send_changed(incoming, exchange.closing_request(), exchange.note_sent)
                 try:
                     if reply.status != 200 or "content-encoding" in reply.headers:
-                        raise build_error(parse_error_body(unread_text(reply)), status=reply.status)
+                        raise self._requests.refusal(reply, unread_text(reply))
                     whole = await read_body(blocks_of(reply.content))
                     streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
                     exchange.guard(partial(exchange.take_closing_words, whole, streams=streams))
@@ -424,7 +423,7 @@ class Proxy:
             late = Unreachable(f"no closing words arrived within {policy.deadlines.closing:g} s")
             exchange.guard(partial(exchange.failed, late))
         except aiohttp.ClientError as error:
-            exchange.guard(partial(exchange.failed, Unreachable(failure_text(error))))
+            exchange.guard(partial(exchange.failed, Unreachable(self._requests.failure_text(error))))
         except ProviderError as error:
             exchange.guard(partial(exchange.failed, error))
         except asyncio.CancelledError:

@@ -16,7 +16,6 @@ from ..decision import Stop
 from ..decision.errors import error_text
 from ..formats.parsing import as_dict
 from ..providers._logging import log_warning
-from ..providers.error_replies import build_error, parse_error_body
 from ..providers.errors import Cancelled, Unreachable
 from ..providers.surrogate_pairs import encodable
 from ..records.known_secrets import KnownSecrets
@@ -25,7 +24,7 @@ from .bodies import read_body
 from .exchange import EventSplitter, FollowedExchange
 from .statistics_page import Statistics
 from .until_agent import AgentCheck
-from .upstream_connections import blocks_of, failure_text
+from .upstream_connections import blocks_of
 from .upstream_requests import UpstreamRequests
 from .wire import EVENT_STREAM
 
@@ -71,7 +70,7 @@ class UntilExchanges:
             again.guard(partial(again.left, Cancelled(f"{self._who_left()} in the middle of the response")))
             raise
         except aiohttp.ClientError as error:
-            again.guard(partial(again.failed, Unreachable(failure_text(error))))
+            again.guard(partial(again.failed, Unreachable(self._requests.failure_text(error))))
             raise
         finally:
             if again.usage is not None:
@@ -171,7 +170,7 @@ class UntilExchanges:
         try:
             reply = await self._requests.send_changed(incoming, again.body, again.note_sent)
         except aiohttp.ClientError as error:
-            again.guard(partial(again.failed, Unreachable(failure_text(error))))
+            again.guard(partial(again.failed, Unreachable(self._requests.failure_text(error))))
         finally:
             if held is not None:
                 held.settle(again.usage)
@@ -180,7 +179,7 @@ class UntilExchanges:
         streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
         expected = exchange.request.streams or exchange.assembles
         if reply.status != 200 or "content-encoding" in reply.headers or streams != expected:
-            again.guard(partial(again.failed, build_error(parse_error_body(unread_text(reply)), status=reply.status)))
+            again.guard(partial(again.failed, self._requests.refusal(reply, unread_text(reply))))
             reply.release()
             return None
         return again, reply
@@ -195,7 +194,7 @@ class UntilExchanges:
         try:
             second = await read_body(blocks_of(reply.content))
         except aiohttp.ClientError as error:
-            again.guard(partial(again.failed, Unreachable(failure_text(error))))
+            again.guard(partial(again.failed, Unreachable(self._requests.failure_text(error))))
             return whole
         finally:
             reply.release()

@@ -10,6 +10,9 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from ..decision.errors import error_text
+from ..providers.endpoint_hints import Endpoint
+from ..providers.error_replies import build_error, parse_error_body
+from ..providers.errors import ProviderError
 from ..providers.http_connections import Connections
 from ..providers.http_provider import PART, is_proxied, next_block, parts_of
 
@@ -84,6 +87,18 @@ class UpstreamConnections:
                 reply.close()
                 raise aiohttp.ClientPayloadError(f"the provider's reply has the status {reply.status}")
 
+    def failure_text(self, error: aiohttp.ClientError) -> str:
+        """Return what went wrong with the provider, and what to change. A URL that may contain a key is left out."""
+        return _failure_text(error) + Endpoint(str(self._url), option="--upstream").after_error(error)
+
+    def refusal(self, reply: aiohttp.ClientResponse, body: str | bytes) -> ProviderError:
+        """Return the error for an error reply, with what to change. body: its beginning, as far as it is there."""
+        said = parse_error_body(body)
+        below = reply.url.raw_path.removeprefix(self._url.raw_path.rstrip("/"))
+        asked = Endpoint(str(self._url), below, option="--upstream")
+        hint = asked.after_reply(reply.status, said.message, reply.content_type)
+        return build_error(said._replace(message=said.message + hint), status=reply.status)
+
     def _place(self, path: str) -> URL:
         """Return the URL of a request. The upstream's path is used once, even if the agent's address includes it."""
         below = self._url.raw_path.rstrip("/")
@@ -102,7 +117,7 @@ async def blocks_of(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None
             await asyncio.sleep(0)
 
 
-def failure_text(error: aiohttp.ClientError) -> str:
+def _failure_text(error: aiohttp.ClientError) -> str:
     """Return what went wrong with the provider, without headers and without the URL, which may contain a key."""
     match error:
         case aiohttp.ServerDisconnectedError():

@@ -20,7 +20,7 @@ from .day_budgets import DayBudgets, Reservation
 from .exchange import BUDGET
 from .headers import key_of, request_headers
 from .statistics_page import Statistics, request_tokens
-from .upstream_connections import Body, UpstreamConnections, failure_text
+from .upstream_connections import Body, UpstreamConnections
 
 REQUEST_TIMEOUT, CLIENT_CLOSED = 408, 499
 """Statuses of requests that took too long, or whose sender left: the provider may have worked on them. 499 is
@@ -46,6 +46,14 @@ class UpstreamRequests:
         self._budgets = budgets
         self._statistics = statistics
         self._secrets = secrets
+
+    def failure_text(self, error: aiohttp.ClientError) -> str:
+        """Return what went wrong with the provider, and what to change."""
+        return self._connections.failure_text(error)
+
+    def refusal(self, reply: aiohttp.ClientResponse, body: str | bytes) -> ProviderError:
+        """Return the error for an error reply, with what to change. body: its beginning, as far as it is there."""
+        return self._connections.refusal(reply, body)
 
     async def open(self) -> None:
         """Open the connections to the provider."""
@@ -118,7 +126,7 @@ class UpstreamRequests:
 
     def unreachable(self, error: aiohttp.ClientError | ProviderError) -> web.Response:
         """Return the response to an agent if the provider cannot be reached: a gateway failure, which clients retry."""
-        said = str(error) if isinstance(error, ProviderError) else failure_text(error)
+        said = str(error) if isinstance(error, ProviderError) else self.failure_text(error)
         return error_reply(502, self._secrets(said))
 
 

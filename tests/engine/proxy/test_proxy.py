@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from endstop import read_record
-from endstop.decision import POLICIES, Facts, Policy
+from endstop.decision import POLICIES, Facts, Policy, Rule
 from endstop.decision.events import ResponseFinished
 from endstop.follow import Follower
 from endstop.process.tokens import Tokens
@@ -529,17 +529,14 @@ async def test_a_proxy_before_itself_says_so() -> None:
             assert "the proxy itself" in (await reply.json())["error"]["message"]
 
 
-class RaisingRule:
-    """Raises once a run has this many steps."""
+def raising_rule(steps: int) -> Rule:
+    """A rule that raises once a run has this many steps."""
 
-    name, priority, sees = "raises", 1, ()
-
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-
-    def judge(self, facts: Facts, policy: Policy) -> None:
-        if facts.steps >= self.steps:
+    def judge(facts: Facts, policy: Policy) -> None:
+        if facts.steps >= steps:
             raise RuntimeError("broken")
+
+    return Rule("rule", "raises", "Raises.", (), judge)
 
 
 @pytest.mark.parametrize("streams", [True, False])
@@ -548,7 +545,7 @@ async def test_a_policy_that_raises_in_the_middle_of_a_run_lets_it_go_on_and_is_
     steps: int, streams: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The run that begins anew behind it fails as well: each request says so, from the step on at which it is known."""
-    rule: Any = RaisingRule(steps)
+    rule = raising_rule(steps)
     policy = replace(POLICIES["agent"], rules=("raises", *POLICIES["agent"].rules))
 
     class Followers:
