@@ -27,6 +27,7 @@ from ..budget import FIRST
 from ..decision import Usage
 from ..decision.errors import error_text
 from ..follow import Follower
+from ..follow.agent_check import AgentCheck
 from ..follow.end_text import end_text, stopped_text
 from ..formats.parsing import as_dict, as_text
 from ..http.problems import HttpError
@@ -48,7 +49,6 @@ from .headers import TOKEN, agent_of, key_of, passed_on, passed_proxies, reason_
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import Statistics, metrics, page, request_tokens
-from .until_agent import AgentCheck
 from .upstream_connections import Body, UpstreamConnections, blocks_of, failure_text
 from .upstream_streaming import UpstreamStreaming, refuses_stream, status_of, streamed_request
 from .wire import EVENT_STREAM, JSON, OwnReply, ProxyWire, ReportedError, UnfinishedCall, WireRequest

@@ -11,13 +11,13 @@ from ..decision import GoOn, ToolCall, ToolResult
 from ..decision.rules import rejection_message
 from ..effects import Live
 from ..event_log import Log
-from ..follow import Follower
 from ..hook_runner import UNTIL
 from ..providers.clock import SystemClock
 from ..tools.run_context import Progress
 from ..until import Until
 from ..until_background import BackgroundCheck
 from ..until_work import WorkCheck
+from .follower import Follower
 
 
 class AgentCheck:
