@@ -244,10 +244,7 @@ class FollowedRuns:
         while len(self._open) >= MOST_RUNS:
             self.end(next(iter(self._open)))
         follower, until = self._follower(), self.until if checked else None
-        if follower is None or until is None:
-            check = None
-        else:
-            check = AgentCheck(until, until.work_folder(()), follower)
+        check = None if follower is None or until is None else AgentCheck(until, until.work_folder(()), follower)
         run = self._open[key] = FollowedRun(follower, streams=self.streams, check=check)
         return run
 

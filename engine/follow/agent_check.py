@@ -1,4 +1,4 @@
-"""The check that says when the work of somebody else's agent is done (`until` of the adapters, `endstop proxy --until`).
+"""The check that says when the work of an agent is done: `until` of the adapters, and `endstop proxy --until`.
 
 It runs beside the agent, whose tools change the work without asking: an answer counts only if the work is still as it
 was. While an adapter or the proxy holds a request or the end of a response, the agent waits, so the newest work can be
