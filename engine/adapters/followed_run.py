@@ -90,7 +90,7 @@ class FollowedRun:
         self._acted: Decision | None = None
         self._closing = ExitStack()
         self._portal: BlockingPortal | None = None
-        """The event loop, in a thread of its own, of the check of an agent that does not wait."""
+        """The event loop of the check, in a thread of its own, if the agent runs without one."""
 
     @property
     def broken(self) -> bool:
@@ -149,14 +149,24 @@ class FollowedRun:
         if self.check is not None:
             await self._guarded_check(self.check.settle)
 
-    def wait_for(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return what `start`, `decide` or `settle` of this run returns, for an agent that runs without an event loop.
+    def wait_for_start(self) -> Stop | None:
+        """Do the same as `start`, for an agent that runs without an event loop."""
+        return None if self.check is None else self._event_loop.call(self.start)
 
-        The check runs beside the agent all the same.
-        """
+    def wait_for_decision(self) -> Decision | None:
+        """Do the same as `decide`, for an agent that runs without an event loop."""
+        return self.next_decision() if self.check is None else self._event_loop.call(self.decide)
+
+    def wait_until_settled(self) -> None:
+        """Do the same as `settle`, for an agent that runs without an event loop."""
+        if self.check is not None:
+            self._event_loop.call(self.settle)
+
+    @property
+    def _event_loop(self) -> BlockingPortal:
         if self._portal is None:
             self._portal = self._closing.enter_context(start_blocking_portal())
-        return self._portal.call(ask)
+        return self._portal
 
     def _new(self, decision: Decision | None) -> Decision | None:
         if decision is None or decision is self._acted:

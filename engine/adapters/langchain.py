@@ -91,7 +91,7 @@ class EndstopMiddleware(AgentMiddleware):
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Decide after the results of a step: nudge, or end the agent."""
         run = self._after_results(state)
-        return None if run is None else _before_request(run, _wait_for_decision(run))
+        return None if run is None else _before_request(run, run.wait_for_decision())
 
     @hook_config(can_jump_to=["end"])
     async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
@@ -102,7 +102,7 @@ class EndstopMiddleware(AgentMiddleware):
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> Any:
         """Tell the response, and cut it."""
         with self._followed(request) as (run, followed):
-            stop = None if run.responses or run.check is None else run.wait_for(run.start)
+            stop = None if run.responses else run.wait_for_start()
             return _answered(run, stop) or _tell_response(run, handler(followed))
 
     async def awrap_model_call(
@@ -117,7 +117,7 @@ class EndstopMiddleware(AgentMiddleware):
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Decide after a response without calls, with which the agent would end."""
         run = self._after_text(state)
-        return None if run is None else _after_response(run, _wait_for_decision(run))
+        return None if run is None else _after_response(run, run.wait_for_decision())
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
@@ -128,8 +128,8 @@ class EndstopMiddleware(AgentMiddleware):
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """End the run, and close its record."""
         run = self._after_results(state)
-        if run is not None and run.check is not None:
-            run.wait_for(run.settle)
+        if run is not None:
+            run.wait_until_settled()
         self.runs.end(state.get(KEY))
         return None
 
@@ -284,10 +284,6 @@ def _usage(message: AIMessage) -> Usage | None:
 
 
 # ---- messages to the agent
-
-
-def _wait_for_decision(run: FollowedRun) -> Decision | None:
-    return run.next_decision() if run.check is None else run.wait_for(run.decide)
 
 
 def _before_request(run: FollowedRun, decision: Decision | None) -> dict[str, Any] | None:

@@ -56,6 +56,8 @@ class AgentCheck:
         changed work begins, and runs beside the agent.
         """
         follower, check = self._follower, self._of_this_run()
+        if follower.facts.steps == 0 and not follower.in_step:
+            return await self.start() or follower.decide()
         claim = follower.claim
         if claim is not None:
             check.note_write()

@@ -221,6 +221,11 @@ class Follower:
         return None if self._step is None else self._step.failure
 
     @property
+    def in_step(self) -> bool:
+        """Whether a step is being made."""
+        return self._step is not None
+
+    @property
     def claim(self) -> ToolCall | None:
         """The call of the current step that completes the task, unless it is rejected; None without one."""
         return None if self._step is None else self._step.claim
