@@ -16,12 +16,11 @@ from endstop.decision import events as ev
 from msgspec.structs import replace
 
 from . import loops, records
+from .checked_work import CHECK, GOAL, CheckedWork
 from .endless_model import serving
 from .frameworks import FRAMEWORKS, skip_without
 from .until_model import SAID, TOLD, CheckedModel
 
-GOAL = 3
-CHECK = f"""n=$(wc -l < work.txt); echo "$n passed, $(({GOAL} - n)) failed"; test "$n" -ge {GOAL}"""
 MOST = 14
 """Requests after which a framework gives up."""
 WARNS = {"google_adk": [pytest.mark.filterwarnings("ignore")]}
@@ -31,31 +30,17 @@ STREAMS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream
 CLAIMS = pytest.mark.parametrize("model", ["texter", "claimer"])
 
 
-class Agent:
-    """An agent whose tool `work` adds a line to the file of its work, and what its record says of it."""
+class Agent(CheckedWork):
+    """An agent with a tool for its work, and what its record says of it."""
 
     def __init__(self, framework: str, folder: Path) -> None:
-        self.framework = framework
-        self.folder, self.records = folder / "work", folder / "records"
-        self.folder.mkdir()
-        self.file = self.folder / "work.txt"
-        self.file.write_text("")
+        super().__init__(folder)
+        self.framework, self.records = framework, folder / "records"
         self.model = CheckedModel()
         self.tools: dict[str, Callable[[str, dict[str, Any]], tuple[str, bool]]] = {
-            "work": self.work,
+            "work": lambda call_id, arguments: (self.work(1), False),
             "finish_task": lambda call_id, arguments: ("noted", False),
         }
-
-    def work(self, call_id: str, arguments: dict[str, Any]) -> tuple[str, bool]:
-        """Add a line."""
-        with self.file.open("a") as opened:
-            opened.write("line\n")
-        return "ok", False
-
-    @property
-    def lines(self) -> int:
-        """Lines of its work."""
-        return len(self.file.read_text().splitlines())
 
     def run(self, name: str, until: Any, *, stream: bool = False, policy: Policy | str = "agent") -> str:
         """How it ends with a model of this name and a check."""
@@ -87,10 +72,6 @@ class Agent:
     def replays(self) -> bool:
         """Whether its record decides the same again."""
         return asyncio.run(records.replays(self.records))
-
-    def until(self, command: str = CHECK, **more: Any) -> Until:
-        """A command that checks its work."""
-        return Until(command, folder=self.folder, **more)
 
 
 @pytest.fixture
@@ -149,7 +130,7 @@ def test_work_that_does_not_change_is_checked_once(agent: Agent, framework: str)
 @ON_EACH
 def test_an_agent_whose_check_is_met_at_the_start_makes_no_request(agent: Agent, framework: str) -> None:
     for _ in range(GOAL):
-        agent.work("", {})
+        agent.work(1)
     ended = agent.run("worker", agent.until())
     assert agent.model.requests == []
     assert "already passed" in ended
