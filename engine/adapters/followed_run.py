@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 from uuid import uuid4
-
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ..check_answers import Check
 from ..decision import Decision, Event, GoOn, Policy, Rule, Stop, ToolSpec, WrongUse
@@ -24,6 +22,7 @@ from ..providers.clock import Clock
 from ..providers.prices import Prices
 from ..records.format import Redact
 from ..until import Until, policy_for_until, until_of
+from .check_thread import CheckThread
 
 T = TypeVar("T")
 MOST_RUNS = 1000
@@ -88,9 +87,8 @@ class FollowedRun:
         """The messages to the model, and the item of the agent's history that each precedes: for adapters whose
         framework manages the history."""
         self._acted: Decision | None = None
-        self._closing = ExitStack()
-        self._portal: BlockingPortal | None = None
-        """The event loop of the check, in a thread of its own, if the agent runs without one."""
+        self._check_thread: CheckThread | None = None
+        """The thread of the check, if the agent runs without an event loop."""
 
     @property
     def broken(self) -> bool:
@@ -151,22 +149,22 @@ class FollowedRun:
 
     def wait_for_start(self) -> Stop | None:
         """Do the same as `start`, for an agent that runs without an event loop."""
-        return None if self.check is None else self._event_loop.call(self.start)
+        return None if self.check is None else self._thread.wait_for(self.start())
 
     def wait_for_decision(self) -> Decision | None:
         """Do the same as `decide`, for an agent that runs without an event loop."""
-        return self.next_decision() if self.check is None else self._event_loop.call(self.decide)
+        return self.next_decision() if self.check is None else self._thread.wait_for(self.decide())
 
     def wait_until_settled(self) -> None:
         """Do the same as `settle`, for an agent that runs without an event loop."""
         if self.check is not None:
-            self._event_loop.call(self.settle)
+            self._thread.wait_for(self.settle())
 
     @property
-    def _event_loop(self) -> BlockingPortal:
-        if self._portal is None:
-            self._portal = self._closing.enter_context(start_blocking_portal())
-        return self._portal
+    def _thread(self) -> CheckThread:
+        if self._check_thread is None:
+            self._check_thread = CheckThread()
+        return self._check_thread
 
     def _new(self, decision: Decision | None) -> Decision | None:
         if decision is None or decision is self._acted:
@@ -207,14 +205,14 @@ class FollowedRun:
             return None
 
     def _cancel_check(self) -> None:
-        if self.check is not None and self._portal is None:
+        if self._check_thread is not None:
+            self._check_thread.close()
+        elif self.check is not None:
             self.check.cancel()
-        self._closing.close()  # ends the thread of a check, which is cancelled with it
-        self._portal = None
 
     def _give_up(self, error: Exception) -> None:
         follower, self.follower, self.cut, self.remind = self.follower, None, None, ""
-        if self.check is not None and self._portal is None:
+        if self.check is not None and self._check_thread is None:
             self.check.cancel()
         if follower is not None:
             follower.abandon()

@@ -174,9 +174,12 @@ def test_a_loop_without_an_event_loop_sees_one_response_for_each_text_that_is_ha
     checked = CheckedWork(tmp_path)
     monkeypatch.setitem(RUN, "work", lambda arguments: checked.work(1))
     hooks = endstop(tmp_path / "records", until=checked.until(), stream=asked)
-    with serving(CheckedModel()) as model, OpenAI(base_url=model.url, api_key="x", max_retries=0) as client:
-        with hooks.client(client) as followed:
-            text, messages = loop(followed, "texter", stream=stream)
+    with (
+        serving(CheckedModel()) as model,
+        OpenAI(base_url=model.url, api_key="x", max_retries=0) as client,
+        hooks.client(client) as followed,
+    ):
+        text, messages = loop(followed, "texter", stream=stream)
     assert (text, checked.lines) == (SAID, GOAL)
     assert [one["role"] for one in messages] == ["user", *["assistant", "tool"] * GOAL, "assistant"]
     assert messages[3]["content"].startswith(f"{SAID}\n\n{TOLD}")
