@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +61,21 @@ class Loop:
 
 
 @pytest.fixture
-def loop(tmp_path: Path) -> Loop:
-    return Loop(tmp_path)
+def new_loop(tmp_path: Path) -> Iterator[Callable[..., Loop]]:
+    """A loop, which is closed at the end."""
+    with ExitStack() as stack:
+
+        def opened(**options: Any) -> Loop:
+            loop = Loop(tmp_path, **options)
+            stack.callback(loop.follower.close)
+            return loop
+
+        yield opened
+
+
+@pytest.fixture
+def loop(new_loop: Callable[..., Loop]) -> Loop:
+    return new_loop()
 
 
 async def test_a_completion_too_early_is_rejected_after_its_result_and_one_in_time_ends_the_run(loop: Loop) -> None:
@@ -97,16 +112,16 @@ async def test_a_text_too_early_is_handed_back_and_unchanged_work_is_not_checked
     assert loop.checks == 1
 
 
-async def test_the_newest_work_is_checked_before_a_limit_ends_the_run(tmp_path: Path) -> None:
-    loop = Loop(tmp_path, goal=1, policy=Policy(limits=Limits(steps=1)))
+async def test_the_newest_work_is_checked_before_a_limit_ends_the_run(new_loop: Callable[..., Loop]) -> None:
+    loop = new_loop(goal=1, policy=Policy(limits=Limits(steps=1)))
     await loop.check.start()
     ended = await loop.step("write")
     assert isinstance(ended, Stop)
     assert ended.reason == "until_met"
 
 
-async def test_an_agent_that_ends_by_its_own_rule_is_checked_once_more(tmp_path: Path) -> None:
-    loop = Loop(tmp_path, goal=1)
+async def test_an_agent_that_ends_by_its_own_rule_is_checked_once_more(new_loop: Callable[..., Loop]) -> None:
+    loop = new_loop(goal=1)
     await loop.check.start()
     loop.follower.response("", [ToolCall("c1", "write", "{}")])
     loop.write()
@@ -117,8 +132,8 @@ async def test_an_agent_that_ends_by_its_own_rule_is_checked_once_more(tmp_path:
     assert (outcome.stop_reason, outcome.work) == ("until_met", "checked")
 
 
-async def test_work_that_is_right_at_the_start_leaves_nothing_to_do(tmp_path: Path) -> None:
-    loop = Loop(tmp_path, goal=0)
+async def test_work_that_is_right_at_the_start_leaves_nothing_to_do(new_loop: Callable[..., Loop]) -> None:
+    loop = new_loop(goal=0)
     stop = await loop.check.start()
     assert stop is not None
     assert (stop.reason, loop.follower.running) == ("until_met", False)
@@ -131,9 +146,7 @@ async def test_a_command_that_cannot_be_executed_is_the_users_mistake(tmp_path: 
         await AgentCheck(Until("exit 127", folder=tmp_path), str(tmp_path), follower).start()
 
 
-def test_a_run_that_goes_on_in_another_event_loop_is_checked_anew_there(tmp_path: Path) -> None:
-    loop = Loop(tmp_path)
-
+def test_a_run_that_goes_on_in_another_event_loop_is_checked_anew_there(loop: Loop) -> None:
     async def begin() -> None:
         await loop.check.start()
         await loop.step("write")
