@@ -142,13 +142,16 @@ class EndstopPlugin(Plugin):
         calls = [block["toolUse"] for block in event.agent.messages[-1]["content"] if "toolUse" in block]
         if not {call["toolUseId"] for call in calls} <= {result["toolUseId"] for result in results}:
             return
-        decision = await run.decide()
+        ends = _output_tool(event.agent) in [call["name"] for call in calls]
+        if ends:
+            await run.settle()  # the framework does not ask the model again
+        decision = run.next_decision() if ends else await run.decide()
         if isinstance(decision, GoOn) and decision.say:
             run.seen.add((OWN, decision.say))
             event.message["content"].append({"text": decision.say})
         if isinstance(decision, Stop) and not event.end_turn:
             _state(event)[OWN] = run.mark(decision)
-            if decision.final_status != "completed" or _output_tool(event.agent) not in [one["name"] for one in calls]:
+            if decision.final_status != "completed" or not ends:
                 event.end_turn = run.end_text(decision)
 
     async def after_invocation(self, event: Any) -> None:

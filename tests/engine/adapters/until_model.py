@@ -23,6 +23,8 @@ class CheckedModel(EndlessModel):
         super().__init__()
         self.works = 0
         """Calls of `work` so far."""
+        self.said = SAID
+        """What it claims with."""
         self._heard = 0
 
     def reply(self, body: dict[str, Any]) -> tuple[int, str, list[tuple[str, str, str]], bool]:
@@ -34,7 +36,7 @@ class CheckedModel(EndlessModel):
         claims = body["model"] != "worker" and self.works > 0 and told == self._heard
         self._heard = told
         if claims and body["model"] == "texter":
-            return number, SAID, [], False
+            return number, self.said, [], False
         self.works += not claims
         name, arguments = ("finish_task", {"summary": SAID}) if claims else ("work", {"n": number})
         return number, "", [(f"call_{number}", name, json.dumps(arguments))], False
