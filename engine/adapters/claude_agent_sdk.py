@@ -30,6 +30,8 @@ else:
 
 Answer = dict[str, Any]
 """The answer of a hook; an empty one changes nothing."""
+CHECK_MARGIN = 60.0
+"""Seconds that a hook may take in addition to the check."""
 SERVER_PREFIX = "mcp__"
 """The prefix of the name of an MCP server's tool: `mcp__SERVER__TOOL`."""
 
@@ -44,6 +46,9 @@ class EndstopSessionHooks(Base):
     def __init__(self, policy: Policy | str = "agent", **options: Unpack[AdapterOptions]) -> None:
         self.runs = FollowedRuns("claude-agent-sdk", policy, options)
         self._named = {*options.get("completion", ()), *options.get("question", ())}
+        until = self.runs.until
+        self._timeout = None if until is None else until.timeout + CHECK_MARGIN
+        """Seconds that a hook may take; None for Claude Code's own default."""
         self._reports: dict[tuple[str, str], str] = {}
         """Why sub-agents were ended here, for the agent above them, which does not learn it otherwise."""
 
@@ -60,15 +65,18 @@ class EndstopSessionHooks(Base):
         }
         hooks = {event: list(matchers) for event, matchers in (others or {}).items()}
         for event, callback in callbacks.items():
-            hooks.setdefault(event, []).append(HookMatcher(hooks=[callback]))
+            hooks.setdefault(event, []).append(HookMatcher(hooks=[callback], timeout=self._timeout))
         return hooks
 
     # ---- hooks
 
     async def on_prompt(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
         """Handle a message of the user, or Claude Code's message that a background task has ended."""
-        text = event["prompt"]
-        self._run(event).guarded(lambda follower: follower.prompt(text))
+        text, run = event["prompt"], self._run(event)
+        run.guarded(lambda follower: follower.prompt(text))
+        stop = None if run.responses else await run.start()
+        if stop is not None:
+            return self._stop(event, run, stop)
         told = [self._reports.pop(key) for key in list(self._reports) if key[0] == _key(event)[0] and key[1] in text]
         return _context("UserPromptSubmit", "\n".join(told))
 
@@ -93,12 +101,9 @@ class EndstopSessionHooks(Base):
         calls = [(self._name(one["tool_name"]), one) for one in event["tool_calls"]]
         run.responses += 1
         run.guarded(lambda follower: _tell_step(follower, run, calls))
-        decision = run.next_decision()
+        decision = await run.decide()
         if isinstance(decision, Stop):
-            text = run.end_text(decision)
-            self.runs.end(_key(event))
-            self._report(_key(event), text)
-            return {"continue_": False, "stopReason": text, "systemMessage": text}
+            return self._stop(event, run, decision)
         return _context("PostToolBatch", _words(run, decision))
 
     async def on_stop(self, event: Any, tool_use_id: str | None, context: Any) -> Answer:
@@ -108,7 +113,7 @@ class EndstopSessionHooks(Base):
         run.guarded(lambda follower: follower.response(text, finish="stop"))
         if any(task.get("type") == "subagent" for task in event.get("background_tasks") or ()):
             return {}  # it waits for them, and goes on when they have ended
-        decision = run.next_decision()
+        decision = await run.decide()
         words = _words(run, decision)
         if isinstance(decision, GoOn) and decision.say:
             return {"decision": "block", "reason": words}
@@ -132,7 +137,15 @@ class EndstopSessionHooks(Base):
 
     def _run(self, event: Any) -> FollowedRun:
         """Return the run that a hook is about; a new one if none is open."""
-        return self.runs.get(_key(event)) or self.runs.open(_key(event))
+        key = _key(event)
+        return self.runs.get(key) or self.runs.open(key, checked=not key[1])
+
+    def _stop(self, event: Any, run: FollowedRun, stop: Stop) -> Answer:
+        """End the run, and return the answer of a hook that ends the agent."""
+        text = run.end_text(stop)
+        self.runs.end(_key(event))
+        self._report(_key(event), text)
+        return {"continue_": False, "stopReason": text, "systemMessage": text}
 
     def _report(self, key: tuple[str, str], text: str) -> None:
         """Keep why a sub-agent was ended, until the agent above hears of it; the oldest is given up for another."""

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 from uuid import uuid4
 
+from ..check_answers import Check
 from ..decision import Decision, Event, GoOn, Policy, Rule, Stop, ToolSpec, WrongUse
 from ..decision.errors import did_you_mean, error_text
 from ..follow import Cut, Follower
+from ..follow.agent_check import AgentCheck
 from ..follow.end_text import end_text
 from ..follow.follower import followed_policy
 from ..providers._logging import log_warning
 from ..providers.clock import Clock
 from ..providers.prices import Prices
 from ..records.format import Redact
+from ..until import Until, policy_for_until, until_of
 from ..user_errors import log_failure
+from .check_thread import CheckThread
 
 T = TypeVar("T")
 MOST_RUNS = 1000
 """The most runs followed at the same time; beyond it, the oldest one is given up."""
-OWN_OPTIONS = ("record", "stream")
+OWN_OPTIONS = ("record", "stream", "until")
 """Options of adapters that are not passed to the follower unchanged."""
 STATUSES_OF_ITS_OWN = ("completed", "awaiting_input")
 """Statuses with which a run, after a response without calls, needs no message from us."""
@@ -51,6 +55,8 @@ class AdapterOptions(TypedDict, total=False):
     """Prices of tokens, in US dollars. Default: the list that comes with endstop."""
     clock: Clock | None
     """The clock of times in records and of limits in seconds. Default: the system's."""
+    until: Until | str | Check | None
+    """The check that says when the work is done: the agent ends once it is met, and not before. Default: none."""
     on_event: Callable[[Event], None] | None
     """Called with each event of a run, in order. It must not wait or raise. Default: none."""
 
@@ -59,11 +65,13 @@ class FollowedRun:
     """One run of an agent. Its follower is opened and closed with it.
 
     follower: None if it could not be opened. streams: whether the adapter asks for streams, so that they can be cut.
+    check: of its work; None without one.
     """
 
-    def __init__(self, follower: Follower | None, *, streams: bool) -> None:
+    def __init__(self, follower: Follower | None, *, streams: bool, check: AgentCheck | None = None) -> None:
         self.follower = follower
         self.streams = streams
+        self.check = check
         self.begun = False
         """Whether the follower knows the prompt."""
         self.cut: Cut | None = None
@@ -80,6 +88,8 @@ class FollowedRun:
         """The messages to the model, and the item of the agent's history that each precedes: for adapters whose
         framework manages the history."""
         self._acted: Decision | None = None
+        self._check_thread: CheckThread | None = None
+        """The thread of the check, if the agent runs without an event loop."""
 
     @property
     def broken(self) -> bool:
@@ -120,7 +130,44 @@ class FollowedRun:
 
     def next_decision(self) -> Decision | None:
         """Return the decision after a step if it is new. Its reminder is kept for the next request."""
-        decision = self.guarded(lambda follower: follower.decide())
+        return self._new(self.guarded(lambda follower: follower.decide()))
+
+    async def start(self) -> Stop | None:
+        """Check the work before the first request. Return a Stop if nothing is left to do.
+
+        Raises WrongUse if a command of the check cannot be executed.
+        """
+        return None if self.check is None else await self._guarded_check(self.check.start)
+
+    async def decide(self) -> Decision | None:
+        """Do the same as `next_decision`, with what the check says of the work."""
+        return self.next_decision() if self.check is None else self._new(await self._guarded_check(self.check.decide))
+
+    async def settle(self) -> None:
+        """Check the work once more, because the agent ends by its own rule and cannot be asked to go on."""
+        if self.check is not None:
+            await self._guarded_check(self.check.settle)
+
+    def wait_for_start(self) -> Stop | None:
+        """Do the same as `start`, for an agent that runs without an event loop."""
+        return None if self.check is None else self._thread.wait_for(self.start())
+
+    def wait_for_decision(self) -> Decision | None:
+        """Do the same as `decide`, for an agent that runs without an event loop."""
+        return self.next_decision() if self.check is None else self._thread.wait_for(self.decide())
+
+    def wait_until_settled(self) -> None:
+        """Do the same as `settle`, for an agent that runs without an event loop."""
+        if self.check is not None:
+            self._thread.wait_for(self.settle())
+
+    @property
+    def _thread(self) -> CheckThread:
+        if self._check_thread is None:
+            self._check_thread = CheckThread()
+        return self._check_thread
+
+    def _new(self, decision: Decision | None) -> Decision | None:
         if decision is None or decision is self._acted:
             return None
         self._acted = decision
@@ -142,11 +189,32 @@ class FollowedRun:
         return {"stop": stop.reason, "status": stop.final_status, "detail": stop.detail, "session_id": session}
 
     def close(self) -> None:
-        """Report that the agent has ended."""
+        """Report that the agent has ended. A check that is still running is cancelled."""
+        self._cancel_check()
         self.guarded(lambda follower: follower.close())
+
+    async def _guarded_check(self, ask: Callable[[], Awaitable[T]]) -> T | None:
+        """Ask the check, as `guarded` asks the follower; a mistake of the user's is raised."""
+        if self.follower is None:
+            return None
+        try:
+            return await ask()
+        except WrongUse:
+            raise
+        except Exception as error:
+            self._give_up(error)
+            return None
+
+    def _cancel_check(self) -> None:
+        if self._check_thread is not None:
+            self._check_thread.close()
+        elif self.check is not None:
+            self.check.cancel()
 
     def _give_up(self, error: Exception) -> None:
         follower, self.follower, self.cut, self.remind = self.follower, None, None, ""
+        if self.check is not None and self._check_thread is None:
+            self.check.cancel()
         if follower is not None:
             follower.abandon()
         session = "" if follower is None else follower.session_id
@@ -165,6 +233,11 @@ class FollowedRuns:
         if unknown is not None:
             raise WrongUse(f"unknown option {unknown!r}{did_you_mean(unknown, AdapterOptions.__annotations__)}")
         self.policy = followed_policy(policy)  # report a mistake where it is made, not in the middle of a run
+        until = options.get("until")
+        self.until = None if until is None else until_of(until)
+        if self.until is not None:
+            self.until.verify(())
+            self.policy = policy_for_until(self.policy)
         self.streams = options.get("stream", True)
         record = options.get("record")
         self._record = None if record is None else Path(record)
@@ -172,12 +245,17 @@ class FollowedRuns:
         self._follow["agent"] = agent
         self._open: OrderedDict[Hashable, FollowedRun] = OrderedDict()
 
-    def open(self, key: Hashable) -> FollowedRun:
-        """Open a run. An earlier one with this key is ended."""
+    def open(self, key: Hashable, *, checked: bool = True) -> FollowedRun:
+        """Open a run. An earlier one with this key is ended. checked: whether its work is checked, if there is a check.
+
+        That of an agent that works for another one is not.
+        """
         self.end(key)
         while len(self._open) >= MOST_RUNS:
             self.end(next(iter(self._open)))
-        run = self._open[key] = FollowedRun(self._follower(), streams=self.streams)
+        follower, until = self._follower(), self.until if checked else None
+        check = None if follower is None or until is None else AgentCheck(until, until.work_folder(()), follower)
+        run = self._open[key] = FollowedRun(follower, streams=self.streams, check=check)
         return run
 
     def get(self, key: Hashable) -> FollowedRun | None:

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 import msgspec
 
-from ..decision import GoOn, Policy, ReasoningDelta, Stop, ToolCallDelta, ToolResult, ToolSpec
+from ..decision import Decision, GoOn, Policy, ReasoningDelta, Stop, ToolCallDelta, ToolResult, ToolSpec
 from ..follow import Follower
 from ..formats.parsing import as_dict, as_json, as_text
 from ..providers.gemini_stream import GeminiStream
@@ -70,7 +70,12 @@ class EndstopAdkPlugin(BasePlugin):
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
         """Decide after the results of a step: nudge, or answer in place of the model, which ends the agent."""
         branch = self._branch(callback_context.invocation_id, callback_context.branch)
-        decision = branch.run.guarded(lambda follower: branch.prepare(follower, callback_context, llm_request))
+        run = branch.run
+        made = await run.decide() if run.begun and run.responses else None
+        decision = run.guarded(lambda follower: branch.prepare(follower, callback_context, llm_request, made))
+        if decision is None and not run.responses:
+            decision = await run.start()
+            run.begun = decision is None
         if decision is None:
             return None
         if decision.final_status != "completed" and callback_context.branch is None:
@@ -85,6 +90,7 @@ class EndstopAdkPlugin(BasePlugin):
         heard = _HeardResponse(branch.run)
         heard.end([llm_response])
         if not heard.calls:
+            await branch.run.settle()
             branch.end_run()  # nothing can be asked again here
         return None
 
@@ -103,6 +109,9 @@ class EndstopAdkPlugin(BasePlugin):
 
     async def after_run_callback(self, *, invocation_context: Any) -> None:
         """End the run, and close its record."""
+        for key, branch in self._branches.items():
+            if key[0] == invocation_context.invocation_id:
+                await branch.run.settle()
         self._end(invocation_context.invocation_id)
 
     async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:
@@ -123,7 +132,7 @@ class EndstopAdkPlugin(BasePlugin):
     def _branch(self, invocation: str, branch: str | None) -> _Branch:
         key = (invocation, branch)
         if self.runs.get(key) is None:
-            opened = self.runs.open(key)
+            opened = self.runs.open(key, checked=branch is None)
             self._branches = {one: known for one, known in self._branches.items() if self.runs.get(one) is not None}
             self._branches[key] = _Branch(opened)
         return self._branches[key]
@@ -151,12 +160,14 @@ class _Branch:
         """By agent: the messages to its model, and the item of its history that each precedes."""
         self._tools: dict[str, ToolSpec] = {}
 
-    def prepare(self, follower: Follower, context: Any, request: Any) -> Stop | None:
-        """Tell what came since the latest response, and put nudges into the request. Returns a decision to stop."""
+    def prepare(self, follower: Follower, context: Any, request: Any, decision: Decision | None) -> Stop | None:
+        """Tell what came since the latest response, and put nudges into the request. Returns a decision to stop.
+
+        decision: the one that was made after the latest step, if it is new.
+        """
         run, before, self.agent = self.run, self.agent, context.agent_name
         self.request, self.heard = request, False
         self._own = list(request.contents)
-        decision = run.next_decision() if run.begun and run.responses else None
         if isinstance(decision, Stop):
             run.begun = False
             if decision.final_status != "completed" or before == self.agent:
@@ -253,18 +264,18 @@ class _Exchange:
                         yield response
                     else:
                         whole.append(response)
-            say = self._decide(whole)
+            say = await self._decide(whole)
             for response in whole:
                 yield response
             if not say or number == MOST_NUDGES - 1:
                 return
             request = branch.ask_again(whole, say, again)
 
-    def _decide(self, whole: list[Any]) -> str:
+    async def _decide(self, whole: list[Any]) -> str:
         """Decide after a response without calls, with which the agent would end. Returns what is said to the model."""
         if not whole or any(response.get_function_calls() for response in whole):
             return ""
-        decision = self._run.next_decision()
+        decision = await self._run.decide()
         if isinstance(decision, GoOn) and decision.say:
             return decision.say
         self._branch.end_run()

@@ -21,6 +21,7 @@ from uuid import uuid4
 from ..decision import (
     AnyChunk,
     AssistantMessage,
+    Decision,
     GoOn,
     Policy,
     ReasoningDelta,
@@ -89,65 +90,75 @@ class EndstopMiddleware(AgentMiddleware):
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Decide after the results of a step: nudge, or end the agent."""
-        run = self.runs.get(state.get(KEY))
-        if run is None or not run.begun:
-            return None
-        run.guarded(lambda follower: _tell(follower, run, state["messages"]))
-        decision = run.next_decision()
-        if isinstance(decision, Stop):
-            return {"jump_to": "end", "messages": [_own_message(run, decision)]}
-        return {"messages": [_nudge(run, decision.say)]} if isinstance(decision, GoOn) and decision.say else None
+        run = self._after_results(state)
+        return None if run is None else _before_request(run, run.wait_for_decision())
 
     @hook_config(can_jump_to=["end"])
     async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Do the same as `before_model`."""
-        return self.before_model(state, runtime)
+        run = self._after_results(state)
+        return None if run is None else _before_request(run, await run.decide())
 
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> Any:
         """Tell the response, and cut it."""
         with self._followed(request) as (run, followed):
-            return _tell_response(run, handler(followed))
+            stop = None if run.responses else run.wait_for_start()
+            return _answered(run, stop) or _tell_response(run, handler(followed))
 
     async def awrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
     ) -> Any:
         """Do the same as `wrap_model_call`."""
         with self._followed(request) as (run, followed):
-            return _tell_response(run, await handler(followed))
+            stop = None if run.responses else await run.start()
+            return _answered(run, stop) or _tell_response(run, await handler(followed))
 
     @hook_config(can_jump_to=["model"])
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Decide after a response without calls, with which the agent would end."""
-        run, last = self.runs.get(state.get(KEY)), state["messages"][-1]
-        if run is None or not isinstance(last, AIMessage) or last.tool_calls or last.invalid_tool_calls:
-            return None
-        decision = run.next_decision()
-        if isinstance(decision, GoOn) and decision.say:
-            return {"jump_to": "model", "messages": [_nudge(run, decision.say)]}
-        if isinstance(decision, Stop) and decision.final_status not in STATUSES_OF_ITS_OWN:
-            return {"messages": [_own_message(run, decision)]}
-        return None
+        run = self._after_text(state)
+        return None if run is None else _after_response(run, run.wait_for_decision())
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Do the same as `after_model`."""
-        return self.after_model(state, runtime)
+        run = self._after_text(state)
+        return None if run is None else _after_response(run, await run.decide())
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """End the run, and close its record."""
-        run = self.runs.get(state.get(KEY))
+        run = self._after_results(state)
         if run is not None:
-            run.guarded(lambda follower: _tell(follower, run, state["messages"]))
-            self.runs.end(state[KEY])
+            run.wait_until_settled()
+        self.runs.end(state.get(KEY))
         return None
 
     async def aafter_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Do the same as `after_agent`."""
-        return self.after_agent(state, runtime)
+        run = self._after_results(state)
+        if run is not None:
+            await run.settle()
+        self.runs.end(state.get(KEY))
+        return None
 
     def close(self) -> None:
         """End the runs that no agent has ended, such as those that raised an error."""
         self.runs.close()
+
+    def _after_results(self, state: Any) -> FollowedRun | None:
+        """Tell what came since the latest response, and return the run; None if it has not begun."""
+        run = self.runs.get(state.get(KEY))
+        if run is None or not run.begun:
+            return None
+        run.guarded(lambda follower: _tell(follower, run, state["messages"]))
+        return run
+
+    def _after_text(self, state: Any) -> FollowedRun | None:
+        """Return the run if its latest response has no calls, so that the agent would end with it."""
+        run, last = self.runs.get(state.get(KEY)), state["messages"][-1]
+        if not isinstance(last, AIMessage) or last.tool_calls or last.invalid_tool_calls:
+            return None
+        return None if OWN in last.response_metadata and "stop" in last.response_metadata[OWN] else run
 
     @contextmanager
     def _followed(self, request: ModelRequest) -> Iterator[tuple[FollowedRun, ModelRequest]]:
@@ -239,6 +250,7 @@ def _tell_response(run: FollowedRun, response: Any) -> Any:
     result = response.result if isinstance(response, ModelResponse) else [response]
     message = next((one for one in result if isinstance(one, AIMessage)), None)
     if message is not None:
+        run.responses += 1
         run.guarded(lambda follower: _respond(follower, run, message))
     return response
 
@@ -272,6 +284,27 @@ def _usage(message: AIMessage) -> Usage | None:
 
 
 # ---- messages to the agent
+
+
+def _before_request(run: FollowedRun, decision: Decision | None) -> dict[str, Any] | None:
+    """Return what a decision after the results of a step changes."""
+    if isinstance(decision, Stop):
+        return {"jump_to": "end", "messages": [_own_message(run, decision)]}
+    return {"messages": [_nudge(run, decision.say)]} if isinstance(decision, GoOn) and decision.say else None
+
+
+def _after_response(run: FollowedRun, decision: Decision | None) -> dict[str, Any] | None:
+    """Return what a decision after a response without calls changes."""
+    if isinstance(decision, GoOn) and decision.say:
+        return {"jump_to": "model", "messages": [_nudge(run, decision.say)]}
+    if isinstance(decision, Stop) and decision.final_status not in STATUSES_OF_ITS_OWN:
+        return {"messages": [_own_message(run, decision)]}
+    return None
+
+
+def _answered(run: FollowedRun, stop: Stop | None) -> ModelResponse | None:
+    """Return the response in place of the model's if there is nothing to do."""
+    return None if stop is None else ModelResponse(result=[_own_message(run, stop)])
 
 
 def _nudge(run: FollowedRun, text: str) -> HumanMessage:

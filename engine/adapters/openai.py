@@ -5,7 +5,8 @@
     reply = client.chat.completions.create(model=..., messages=messages, tools=tools)
 
 The loop is not changed. Its rule is "no calls: the end", so a request is answered here, with a text, once the decision
-is a stop. The messages belong to the loop and hold no nudges: they are inserted into each request.
+is a stop. The messages belong to the loop and hold no nudges: they are inserted into each request. Where the check of
+the work hands a text back (`until`), the model goes on in the same response, so that the loop sees no end before.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 from uuid import uuid4
 
-from ..decision import GoOn, Policy, Stop, ToolResult
+from ..decision import Decision, GoOn, Policy, Stop, ToolResult
 from ..follow import Follower
 from ..formats.openai import parse_tools
 from ..formats.parsing import as_dict, as_list, as_text
@@ -88,27 +89,63 @@ class _Chat:
 
 
 class _Exchange:
-    """One request of the loop and its response. It does not wait and sends nothing, so both kinds of clients use it."""
+    """One request of the loop and its response, which may be made of several of the model.
+
+    It does not wait and sends nothing, so both kinds of clients use it.
+    """
 
     def __init__(self, run: FollowedRun, request: dict[str, Any]) -> None:
-        run.cut = None
         self.run = run
         self.streams = bool(request.get("stream"))
+        self.stop: Stop | None = None
+        """The decision for which the request is answered here."""
+        self.asked = request
+        """The request as it is made."""
+        self.held: list[Any] = []
+        """The last chunks of a stream, until it is decided whether the response ends with them."""
+        self._handed_back = ""
+        """The texts that were handed back, each with what the model was told."""
+        self._begin_response()
         items = [_as_dict(message) for message in request["messages"]]
         run.guarded(lambda follower: _tell_request(follower, run, request, items))
-        self.stop = self._decide(items)
+
+    def _begin_response(self) -> None:
+        self.run.cut = None
+        self._parser = ChatStream()
+        self._whole = _WholeReply()
+
+    def begin(self, decision: Decision | None) -> None:
+        """Prepare the request, with what this decision says, or the answer in its place."""
+        run, request = self.run, self.asked
+        if isinstance(decision, Stop):
+            self.stop = decision
+        if isinstance(decision, GoOn) and decision.say:
+            run.nudges.append((len(request["messages"]), decision.say))
         self.asked = {**request, "messages": _with_nudges(run, request["messages"])}
         whole = any(request.get(name) for name in WHOLE_ONLY)
         if run.streams and not run.broken and not whole and not self.streams:
             self.asked |= {"stream": True, "stream_options": {"include_usage": True}}
-        self._parser = ChatStream()
-        self._whole = _WholeReply()
 
-    def _decide(self, items: list[dict[str, Any]]) -> Stop | None:
-        decision = self.run.next_decision() if self.run.responses else None
-        if isinstance(decision, GoOn) and decision.say:
-            self.run.nudges.append((len(items), decision.say))
-        return decision if isinstance(decision, Stop) else None
+    @property
+    def claims(self) -> bool:
+        """Whether the loop would end with the response, and its work is checked."""
+        return self.run.check is not None and not self.run.broken and not self._whole.has_calls
+
+    def hand_back(self, decision: Decision | None) -> Any:
+        """Prepare another request if this decision lets the model go on after its text.
+
+        Return the chunk that a stream goes on with; None if the response ends.
+        """
+        if not isinstance(decision, GoOn) or not decision.say:
+            return None
+        text, said = self._whole.text, decision.say
+        more = [{"role": "assistant", "content": text}, {"role": "user", "content": said}]
+        self.asked = {**self.asked, "messages": [*self.asked["messages"], *more]}
+        self._handed_back += f"{text}\n\n{said}\n\n"
+        chunk = self._whole.chunk({"content": f"\n\n{said}\n\n"}, None)
+        self.held.clear()
+        self._begin_response()
+        return chunk
 
     @property
     def answer(self) -> Any:
@@ -119,6 +156,13 @@ class _Exchange:
             return ChatCompletion.model_validate(fields)
         choice = {"index": 0, "delta": fields["choices"][0]["message"], "finish_reason": "stop"}
         return ChatCompletionChunk.model_validate({**fields, "object": "chat.completion.chunk", "choices": [choice]})
+
+    def holds(self, chunk: Any) -> bool:
+        """Keep a chunk back if it may end a text whose work is checked. Returns whether it is kept."""
+        if self.run.check is None or not (self.held or any(choice.finish_reason for choice in chunk.choices)):
+            return False
+        self.held.append(chunk)
+        return True
 
     def take(self, chunk: Any) -> bool:
         """Hear a chunk. Returns whether the stream is to be left after it."""
@@ -137,13 +181,31 @@ class _Exchange:
     def end(self) -> None:
         """Report that the stream has ended, or is left."""
         self.run.responses += 1
-        self.run.guarded(_end_response)
+        self.run.guarded(self._end_response)
 
     def take_whole(self, completion: Any) -> Any:
         """Hear a response that did not stream."""
-        body = completion.model_dump_json(warnings=False).encode()
-        self.run.guarded(lambda follower: _hear_whole(follower, body))
+        self._whole.take(completion)
+        self.run.guarded(lambda follower: self._hear_whole(follower, completion))
         self.run.responses += 1
+        return completion
+
+    def _hear_whole(self, follower: Follower, completion: Any) -> None:
+        for chunk in ChatStream().read_whole(completion.model_dump_json(warnings=False).encode()):
+            follower.chunk(chunk, cuts=False)
+        self._end_response(follower)
+
+    def _end_response(self, follower: Follower) -> None:
+        """End a response. One without calls ends the loop, so the decision is made immediately, or by the check."""
+        response = follower.response()
+        if self.run.check is None and (response is None or not response.message.calls):
+            follower.decide()
+
+    def joined(self, completion: Any) -> Any:
+        """Return a whole response with the texts that were handed back before it."""
+        if self._handed_back:
+            message = completion.choices[0].message
+            message.content = self._handed_back + (message.content or "")
         return completion
 
     def failed(self, error: Exception) -> None:
@@ -152,14 +214,12 @@ class _Exchange:
 
     def reply(self) -> Any:
         """Return the response that the chunks make up, for a loop that asked for a whole one."""
-        return self._whole.reply(cut=self.run.cut is not None)
+        return self.joined(self._whole.reply(cut=self.run.cut is not None))
 
     @property
     def last_chunk(self) -> Any:
         """The chunk that ends a stream after the cut."""
-        choice = {"index": 0, "delta": {}, "finish_reason": self._whole.finish(cut=True)}
-        fields = {"id": self._whole.id, "created": 0, "model": self._whole.model, "object": "chat.completion.chunk"}
-        return ChatCompletionChunk.model_validate({**fields, "choices": [choice]})
+        return self._whole.chunk({}, self._whole.finish(cut=True))
 
 
 class _Completions:
@@ -180,22 +240,41 @@ class FollowedCompletions(_Completions):
         """Do the same as the SDK's `create`."""
         if self._run.broken:
             return self._completions.create(**request)
-        exchange = _Exchange(self._run, request)
+        run, exchange = self._run, _Exchange(self._run, request)
+        exchange.begin(run.wait_for_decision() if run.responses else run.wait_for_start())
         if exchange.stop is not None:
             return iter([exchange.answer]) if exchange.streams else exchange.answer
-        try:
-            response = self._completions.create(**exchange.asked)
-        except Exception as error:
-            exchange.failed(error)
-            raise
+        response = self._request(exchange)
         if not exchange.asked.get("stream"):
-            return exchange.take_whole(response)
-        chunks = _followed_chunks(exchange, response)
+            return self._whole(exchange, response)
+        chunks = self._chunks(exchange, response)
         if exchange.streams:
             return chunks
         for _ in chunks:
             pass
         return exchange.reply()
+
+    def _request(self, exchange: _Exchange) -> Any:
+        try:
+            return self._completions.create(**exchange.asked)
+        except Exception as error:
+            exchange.failed(error)
+            raise
+
+    def _whole(self, exchange: _Exchange, response: Any) -> Any:
+        """Return the response with which the loop goes on or ends."""
+        exchange.take_whole(response)
+        while exchange.claims and exchange.hand_back(self._run.wait_for_decision()):
+            response = exchange.take_whole(self._request(exchange))
+        return exchange.joined(response)
+
+    def _chunks(self, exchange: _Exchange, response: Any) -> Iterator[Any]:
+        """Yield the chunks of a response, and of those that follow after texts that were handed back."""
+        yield from _followed_chunks(exchange, response)
+        while exchange.claims and (told := exchange.hand_back(self._run.wait_for_decision())):
+            yield told
+            yield from _followed_chunks(exchange, self._request(exchange))
+        yield from exchange.held
 
 
 class AsyncFollowedCompletions(_Completions):
@@ -205,22 +284,44 @@ class AsyncFollowedCompletions(_Completions):
         """Do the same as the SDK's `create`."""
         if self._run.broken:
             return await self._completions.create(**request)
-        exchange = _Exchange(self._run, request)
+        run, exchange = self._run, _Exchange(self._run, request)
+        exchange.begin(await run.decide() if run.responses else await run.start())
         if exchange.stop is not None:
             return _as_stream(exchange.answer) if exchange.streams else exchange.answer
-        try:
-            response = await self._completions.create(**exchange.asked)
-        except Exception as error:
-            exchange.failed(error)
-            raise
+        response = await self._request(exchange)
         if not exchange.asked.get("stream"):
-            return exchange.take_whole(response)
-        chunks = _async_followed_chunks(exchange, response)
+            return await self._whole(exchange, response)
+        chunks = self._chunks(exchange, response)
         if exchange.streams:
             return chunks
         async for _ in chunks:
             pass
         return exchange.reply()
+
+    async def _request(self, exchange: _Exchange) -> Any:
+        try:
+            return await self._completions.create(**exchange.asked)
+        except Exception as error:
+            exchange.failed(error)
+            raise
+
+    async def _whole(self, exchange: _Exchange, response: Any) -> Any:
+        """Return the response with which the loop goes on or ends."""
+        exchange.take_whole(response)
+        while exchange.claims and exchange.hand_back(await self._run.decide()):
+            response = exchange.take_whole(await self._request(exchange))
+        return exchange.joined(response)
+
+    async def _chunks(self, exchange: _Exchange, response: Any) -> AsyncIterator[Any]:
+        """Yield the chunks of a response, and of those that follow after texts that were handed back."""
+        async for chunk in _async_followed_chunks(exchange, response):
+            yield chunk
+        while exchange.claims and (told := exchange.hand_back(await self._run.decide())):
+            yield told
+            async for chunk in _async_followed_chunks(exchange, await self._request(exchange)):
+                yield chunk
+        for chunk in exchange.held:
+            yield chunk
 
 
 async def _as_stream(chunk: Any) -> AsyncIterator[Any]:
@@ -232,9 +333,11 @@ def _followed_chunks(exchange: _Exchange, response: Any) -> Iterator[Any]:
     try:
         with response:
             for chunk in response:
-                yield chunk
+                if not exchange.holds(chunk):
+                    yield chunk
                 if exchange.take(chunk):
-                    yield exchange.last_chunk
+                    if not exchange.holds(last := exchange.last_chunk):
+                        yield last
                     break
     except Exception as error:
         exchange.failed(error)
@@ -247,9 +350,11 @@ async def _async_followed_chunks(exchange: _Exchange, response: Any) -> AsyncIte
     try:
         async with response:
             async for chunk in response:
-                yield chunk
+                if not exchange.holds(chunk):
+                    yield chunk
                 if exchange.take(chunk):
-                    yield exchange.last_chunk
+                    if not exchange.holds(last := exchange.last_chunk):
+                        yield last
                     break
     except Exception as error:
         exchange.failed(error)
@@ -263,7 +368,7 @@ class _WholeReply:
     def __init__(self) -> None:
         self.id, self.model = "", ""
         self._text: list[str] = []
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._calls: dict[int, Any] = {}
         self._finish = ""
         self._usage: Any = None
 
@@ -281,13 +386,35 @@ class _WholeReply:
                 call["function"]["name"] += (piece.function and piece.function.name) or ""
                 call["function"]["arguments"] += (piece.function and piece.function.arguments) or ""
 
+    def take(self, completion: Any) -> None:
+        """Take a response that did not stream."""
+        message = completion.choices[0].message
+        self.id, self.model, self._text = completion.id, completion.model, [message.content or ""]
+        self._calls = dict(enumerate(message.tool_calls or ()))
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._text)
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether it has calls."""
+        return bool(self._calls)
+
+    def chunk(self, delta: dict[str, Any], finish: str | None) -> Any:
+        """Return a chunk of our own for the stream of this response."""
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        fields = {"id": self.id, "created": 0, "model": self.model, "object": "chat.completion.chunk"}
+        return ChatCompletionChunk.model_validate({**fields, "choices": [choice]})
+
     def finish(self, *, cut: bool) -> str:
         """Return why the response ended."""
         return "tool_calls" if cut and self._calls else self._finish or "stop"
 
     def reply(self, *, cut: bool) -> Any:
         """Return the response."""
-        fields = _reply("".join(self._text) or None, self.finish(cut=cut), None)
+        fields = _reply(self.text or None, self.finish(cut=cut), None)
         if self._calls:
             fields["choices"][0]["message"]["tool_calls"] = list(self._calls.values())
         usage = None if self._usage is None else self._usage.model_dump()
@@ -317,19 +444,6 @@ def _tell_request(
         else:
             follower.prompt(text)
     run.begun = True
-
-
-def _end_response(follower: Follower) -> None:
-    """End a response. One without calls ends the loop, so the decision is made immediately."""
-    response = follower.response()
-    if response is None or not response.message.calls:
-        follower.decide()
-
-
-def _hear_whole(follower: Follower, body: bytes) -> None:
-    for chunk in ChatStream().read_whole(body):
-        follower.chunk(chunk, cuts=False)
-    _end_response(follower)
 
 
 def _as_dict(message: Any) -> dict[str, Any]:

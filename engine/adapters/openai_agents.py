@@ -67,6 +67,9 @@ class EndstopHooks(RunHooks):
 
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
         """End the run, and close its record."""
+        run = self.runs.get(id(context.usage))
+        if run is not None:
+            await run.settle()
         self.runs.end(id(context.usage))
 
     def take_run(self, items: Any) -> FollowedRun | None:
@@ -137,7 +140,7 @@ class FollowedModel(Model):
         given = request["input"]
         items = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
         run.guarded(lambda follower: _tell_request(follower, run, request, items))
-        decision = run.next_decision() if run.begun and run.responses else None
+        decision = await run.decide() if run.begun and run.responses else await run.start()
         if isinstance(decision, Stop):
             yield _completed(_text_for(run, decision, request))
             return
@@ -156,7 +159,7 @@ class FollowedModel(Model):
             if response is None:
                 return
             output += response.output
-            decision = None if _has_calls(response.output) else run.next_decision()
+            decision = None if _has_calls(response.output) else await run.decide()
             if not (isinstance(decision, GoOn) and decision.say) or number == MOST_NUDGES - 1:
                 break
             items += [item.model_dump(exclude_unset=True) for item in response.output]

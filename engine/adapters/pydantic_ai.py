@@ -78,9 +78,11 @@ class EndstopCapability(AbstractCapability):
 
     async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
         """Open a run, and close its record whatever happens."""
-        self.runs.open(self._key)
+        run = self.runs.open(self._key)
         try:
-            return await handler()
+            result = await handler()
+            await run.settle()
+            return result
         finally:
             self.runs.end(self._key)
 
@@ -90,7 +92,7 @@ class EndstopCapability(AbstractCapability):
         if run is None or run.broken:
             return request_context
         run.guarded(lambda follower: _tell_request(follower, run, request_context))
-        decision = run.next_decision() if run.responses else None
+        decision = await run.decide() if run.responses else await run.start()
         if isinstance(decision, Stop):
             raise SkipModelRequest(_own_response(run, decision, request_context))
         if isinstance(decision, GoOn) and decision.say:
@@ -110,7 +112,7 @@ class EndstopCapability(AbstractCapability):
         run = self.run
         if run is None or run.broken or any(part.part_kind == CALL for part in response.parts):
             return response
-        decision = run.next_decision()
+        decision = await run.decide()
         if isinstance(decision, GoOn) and decision.say:
             _nudge(run, ctx, decision.say)
         if isinstance(decision, Stop) and decision.final_status not in STATUSES_OF_ITS_OWN:

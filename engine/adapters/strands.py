@@ -108,25 +108,31 @@ class EndstopPlugin(Plugin):
                 yield event
             return
         run.guarded(lambda follower: _tell_request(follower, run, context))
+        stop = None if run.responses else await run.start()
+        if stop is not None:
+            _state(context)[OWN] = run.mark(stop)
+            async for event in next_fn(context.replace(model=AnsweredStrandsModel(context.model, run.end_text(stop)))):
+                yield event
+            return
         followed = _with_reminder(context, run.take_reminder())
         async for event in next_fn(followed.replace(model=FollowedStrandsModel(context.model, run))):
             if isinstance(event, ModelStopReason):
-                self._decide_without_calls(key, run, context, *event["stop"][:2])
+                await self._decide_without_calls(key, run, context, *event["stop"][:2])
             yield event
 
-    def _decide_without_calls(self, key: str, run: FollowedRun, context: Any, reason: str, message: Any) -> None:
+    async def _decide_without_calls(self, key: str, run: FollowedRun, context: Any, reason: str, message: Any) -> None:
         """Decide after a response that ends the agent: keep the nudge for later, or add why it was stopped."""
         forces_output = _output_tool(context.agent) and context.structured_output_model is None
         if reason not in ENDS_WITH_TEXT or forces_output or any("toolUse" in block for block in message["content"]):
             return
-        decision = run.next_decision()
+        decision = await run.decide()
         if isinstance(decision, GoOn) and decision.say:
             self._nudges[key] = decision.say
         if isinstance(decision, Stop) and decision.final_status not in STATUSES_OF_ITS_OWN:
             message["content"].append({"text": run.end_text(decision)})
             _state(context)[OWN] = run.mark(decision)
 
-    def after_tools(self, event: Any) -> None:
+    async def after_tools(self, event: Any) -> None:
         """Decide after the results of a step: nudge, or end the agent. An interrupted step has not all its results."""
         run = self.runs.get(self._keys.get(_place(event), ""))
         if run is None or run.broken:
@@ -136,15 +142,19 @@ class EndstopPlugin(Plugin):
         calls = [block["toolUse"] for block in event.agent.messages[-1]["content"] if "toolUse" in block]
         if not {call["toolUseId"] for call in calls} <= {result["toolUseId"] for result in results}:
             return
-        decision = run.next_decision()
+        ends = _output_tool(event.agent) in [call["name"] for call in calls]
+        if ends:
+            await run.settle()  # the framework does not ask the model again
+        decision = run.next_decision() if ends else await run.decide()
         if isinstance(decision, GoOn) and decision.say:
+            run.seen.add((OWN, decision.say))
             event.message["content"].append({"text": decision.say})
         if isinstance(decision, Stop) and not event.end_turn:
             _state(event)[OWN] = run.mark(decision)
-            if decision.final_status != "completed" or _output_tool(event.agent) not in [one["name"] for one in calls]:
+            if decision.final_status != "completed" or not ends:
                 event.end_turn = run.end_text(decision)
 
-    def after_invocation(self, event: Any) -> None:
+    async def after_invocation(self, event: Any) -> None:
         """Go on after a nudge, keep a run that was interrupted, or end it and close its record."""
         place = _place(event)
         key = self._keys.get(place, "")
@@ -156,8 +166,11 @@ class EndstopPlugin(Plugin):
         self._keys.pop(place, None)
         if reason == "interrupt":
             self._interrupted[event.agent] = key
-        else:
-            self.runs.end(key)
+            return
+        run = self.runs.get(key)
+        if run is not None and event.result is not None:
+            await run.settle()
+        self.runs.end(key)
 
     def close(self) -> None:
         """End the runs that go on, and those that wait for an answer."""
@@ -200,7 +213,7 @@ def _tell_request(follower: Follower, run: FollowedRun, context: Any) -> None:
     for message in messages:
         if message["tracking_id"] not in run.seen and message["role"] == "user":
             for block in message["content"]:
-                if "text" in block:
+                if "text" in block and (OWN, block["text"]) not in run.seen:
                     follower.said(block["text"])
         run.seen.add(message["tracking_id"])
 
@@ -266,6 +279,24 @@ class FollowedStrandsModel:
                     for last in heard.last_events(event):
                         yield last
                     break
+
+
+class AnsweredStrandsModel:
+    """The model of a request that is answered here, with this text."""
+
+    def __init__(self, wrapped: Any, text: str) -> None:
+        self.wrapped = wrapped
+        self._text = text
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.wrapped, name)
+
+    async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        """Yield the events of a response with the text."""
+        yield {"messageStart": {"role": "assistant"}}
+        yield {"contentBlockDelta": {"delta": {"text": self._text}}}
+        yield {"contentBlockStop": {}}
+        yield {"messageStop": {"stopReason": "end_turn"}}
 
 
 class _HeardStream:

@@ -13,6 +13,7 @@ from ..decision import (
     Policy,
     ReasoningDelta,
     TextDelta,
+    ToolCall,
     ToolCallDelta,
     ToolResult,
     ToolSpec,
@@ -21,7 +22,7 @@ from ..decision import (
 from ..decision import events as ev
 from ..decision.transcript import estimate_tokens, message_size
 from ..event_log import Log
-from ..formats.run_events import CallResolver
+from ..formats.run_events import CallResolver, completes
 from ..tools.results import NOT_RUN_WHILE_CLOSING, SKIPPED
 from .followed_response import FollowedResponse
 
@@ -90,6 +91,8 @@ class FollowedStep:
         self._attempts = 0
         self._stream: FollowedResponse | None = None
         self._results: dict[str, ToolResult] = {}
+        self._rejected: dict[str, tuple[str, str]] = {}
+        """Why a completion is not accepted and who says so, by the ids of calls."""
         self._closing = closing
         self._cut = False
         """Whether the loop itself cut the response, so that it runs none of its calls."""
@@ -106,6 +109,25 @@ class FollowedStep:
             return True
         raw_ids = self._stream.raw_ids
         return any(result.call_id in (call.id, raw_ids.get(call.id)) for call in self.message.calls)
+
+    @property
+    def claim(self) -> ToolCall | None:
+        """The call that completes the task as far as its tool says; None without one."""
+        calls = () if self.message is None or self._closing else self.message.calls
+        for call in calls:
+            if call.name in self._tools and self._tools[call.name].kind == "completion":
+                result = self._result_of(call)
+                if call.id not in self._rejected and (result is None or completes(result)):
+                    return call
+        return None
+
+    def reject(self, call: ToolCall, reason: str, by: str, told: str) -> None:
+        """Note that a completion is not accepted. told: what the model is told in addition to the call's result."""
+        self._rejected[call.id] = (reason, by)
+        result = self._result_of(call) or ToolResult(call.id, call.name, "")
+        content = f"{result.content}\n{told}".lstrip("\n")
+        self._results[call.id] = replace(result, call_id=call.id, name=call.name, content=content)
+        self._size.add(len(told))
 
     def add_result(self, result: ToolResult) -> None:
         """Add the result of a call. Only the first result of a call counts."""
@@ -168,7 +190,6 @@ class FollowedStep:
         assert self._stream is not None
         kinds = {name: spec.kind for name, spec in self._tools.items()}
         resolver = CallResolver(self._log, kinds, self.message.calls, goes_on=False)
-        raw_ids = self._stream.raw_ids
         for call in self.message.calls:
             if self._closing:
                 resolver.resolve(call, ToolResult(call.id, call.name, NOT_RUN_WHILE_CLOSING, "skipped"))
@@ -176,7 +197,10 @@ class FollowedStep:
             if self._cut:
                 resolver.resolve(call, ToolResult(call.id, call.name, SKIPPED, "skipped"))
                 continue
-            result = self._results.get(raw_ids.get(call.id, call.id)) or self._results.get(call.id)
+            result = self._result_of(call)
+            if result is not None and call.id in self._rejected:
+                resolver.reject(call, result, *self._rejected[call.id])
+                continue
             if result is None and kinds.get(call.name, "ordinary") in ("ordinary", "think"):
                 skipped = self._log.facts.accepted is not None
                 result = None if skipped else ToolResult(call.id, call.name, NO_RESULT, "unknown")
@@ -185,6 +209,10 @@ class FollowedStep:
             else:
                 resolver.resolve(call, replace(result, call_id=call.id, name=call.name))
         return resolver.answers
+
+    def _result_of(self, call: ToolCall) -> ToolResult | None:
+        raw_ids = {} if self._stream is None else self._stream.raw_ids
+        return self._results.get(call.id) or self._results.get(raw_ids.get(call.id, call.id))
 
     def _attempt(self, *, cuts: bool) -> FollowedResponse:
         self._attempts += 1

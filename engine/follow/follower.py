@@ -174,6 +174,8 @@ class Follower:
         """Text that the latest decision asked the loop to say; it is already in the record."""
         self._early: list[ToolResult] = []
         """Results of calls that ran while their response was streaming, before the loop reported any of it."""
+        self._answers: list[ToolResult] = []
+        """The user's answers to the questions of the step that `preview` has ended."""
         self._asked: dict[str, str] = {}
         """Tools that asked the user and have no answer yet, by the ids of their calls."""
         self._decided = -1
@@ -221,6 +223,16 @@ class Follower:
     def failure(self) -> ev.AttemptFailed | None:
         """The latest failed attempt of the current step; None if there is none."""
         return None if self._step is None else self._step.failure
+
+    @property
+    def in_step(self) -> bool:
+        """Whether a step is being made."""
+        return self._step is not None
+
+    @property
+    def claim(self) -> ToolCall | None:
+        """The call of the current step that completes the task, unless it is rejected; None without one."""
+        return None if self._step is None else self._step.claim
 
     # ---- reports of the loop
 
@@ -358,7 +370,7 @@ class Follower:
         with it, the run ends in the record (`running`, `outcome`), and the loop is told that it may go on or end.
         """
         log = self._running_log()
-        answers = self._end_step()
+        answers, self._answers = self._end_step() or self._answers, []
         if self.decision is not None and self._decided == log.facts.steps:
             return self.decision
         if log.facts.steps == 0:
@@ -377,6 +389,12 @@ class Follower:
             decision = self.decision = _left_to_the_loop()
         return decision
 
+    def preview(self) -> Decision:
+        """End the step, and return the decision that `decide` would make. Nothing is decided, and the run goes on."""
+        log = self._running_log()
+        self._answers = self._end_step() or self._answers
+        return self._go_on_in_round(log.facts) or self._decide_untraced(log.facts, self.policy)
+
     def checked(self, answer: Met | NotMet | Impossible | bool, name: str = "check") -> Decision:
         """Report what a check says of the work as it is now, and return the decision, as `decide` does.
 
@@ -389,12 +407,16 @@ class Follower:
         self._decided = -1
         return self.decide()
 
-    def reject(self, reason: str, by: str) -> Decision:
-        """Report that a response without calls does not end the loop, and return the decision.
+    def reject(self, reason: str, by: str, claim: ToolCall | None = None) -> Decision:
+        """Report that a response does not end the loop, and return the decision.
 
-        After a GoOn, the loop adds `rejection_message(reason)` to its messages.
+        After a GoOn, the loop adds `rejection_message(reason)` to its messages. claim: the completion call that is not
+        accepted (`claim`), after whose result it is added; None if a response without calls does not end the loop.
         """
         log = self._running_log()
+        if claim is not None and self._step is not None:
+            self._step.reject(claim, reason, by, rejection_message(reason))
+            return self.decide()
         log.append(ev.CompletionRejected(call_id="", name="", reason=reason, by=by))
         decision = self.decide()
         if isinstance(decision, GoOn) and not self.speaks:

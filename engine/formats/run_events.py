@@ -150,6 +150,12 @@ class CallResolver:
             log.append(ThoughtRecorded(call_id=call.id, text=_text_argument(call, _THOUGHT_ARGUMENTS)))
         self._write_result(call, result.content, status, result)
 
+    def reject(self, call: ToolCall, result: ToolResult, reason: str, by: str) -> None:
+        """Write a completion that is not accepted, whatever its tool has returned."""
+        self._log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
+        self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=reason, by=by))
+        self._write_result(call, result.content, "rejected", result)
+
     def resolve_missing(self, call: ToolCall) -> None:
         """Write a call without a recorded result.
 
@@ -221,6 +227,11 @@ class CallResolver:
                 call_id=call.id, name=call.name, content=content, status=status, fingerprint=mark, images=images
             )
         )
+
+
+def completes(result: ToolResult) -> bool:
+    """Return whether this result of a completion call completes the task: its tool does not say otherwise."""
+    return result.status == "ok" and isinstance(parse_completion(result.content, {}), Completion)
 
 
 def _text_argument(call: ToolCall, names: Sequence[str]) -> str:

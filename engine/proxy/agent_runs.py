@@ -19,11 +19,11 @@ from ..decision import AssistantMessage, Decision, Stop, ToolResult, UserMessage
 from ..decision.errors import error_text
 from ..decision.limits import STOP_REASONS
 from ..follow import Follower
+from ..follow.agent_check import AgentCheck
 from ..providers._logging import log_warning
 from .closing_words import ClosingWords
 from .offered_completion import OFFERED
 from .unstored_response import UnstoredResponse
-from .until_agent import AgentCheck
 from .wire import WireRequest, is_from_model, read_messages
 from .withheld_completion import WithheldCompletion
 

@@ -23,6 +23,7 @@ from ..decision import Usage
 from ..decision.errors import error_text
 from ..decision.wrong_calls import CheckedStruct, checked
 from ..follow import Follower
+from ..follow.agent_check import ACCEPTED, AgentCheck
 from ..follow.end_text import end_text, stopped_text
 from ..http.problems import HttpError
 from ..http.request_checks import check_host, check_origin
@@ -43,7 +44,6 @@ from .headers import TOKEN, agent_of, key_of, passed_proxies, secrets_of
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import Statistics, metrics, page
-from .until_agent import AgentCheck
 from .until_exchange import UntilExchanges
 from .upstream_connections import Body, blocks_of
 from .upstream_requests import UpstreamRequests, ignore
@@ -369,7 +369,9 @@ class Proxy:
         """Look at the check of a run before its next request is decided on. If it fails, it says nothing."""
         try:
             if run.withheld and not run.withheld[-1].result:
-                await check.answer_withheld(run.withheld[-1])
+                withheld = run.withheld[-1]
+                withheld.result = ACCEPTED  # if the check fails
+                withheld.result = await check.answer_withheld(withheld.calls)
             else:
                 await check.before_request()
         except Exception as error:

@@ -20,6 +20,7 @@ from yarl import URL
 from ..decision import Event, Policy, Price, WrongUse
 from ..decision.errors import error_text
 from ..follow import Follower
+from ..follow.agent_check import AgentCheck
 from ..http.idle_connections import TimedRunner
 from ..process.daemon import DaemonProcess, log_to_stderr
 from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
@@ -36,7 +37,6 @@ from .day_budgets import DayBudgets
 from .headers import TOKEN
 from .proxy import OWN_PAGES, Proxy, ProxyOptions
 from .statistics_page import Statistics
-from .until_agent import AgentCheck
 from .upstream_connections import LARGEST_HEADER
 
 if TYPE_CHECKING:

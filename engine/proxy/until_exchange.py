@@ -1,4 +1,4 @@
-"""Responses to an agent whose work is checked (`until_agent.py`): they go on until the check lets the agent end."""
+"""Responses to an agent whose work is checked (`agent_check.py`): they go on until the check lets the agent end."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from aiohttp import web
 
 from ..decision import Stop
 from ..decision.errors import error_text
+from ..follow.agent_check import AgentCheck
 from ..formats.parsing import as_dict
 from ..providers._logging import log_warning
 from ..providers.errors import Cancelled, Unreachable
@@ -23,7 +24,6 @@ from .agent_replies import unread_text
 from .bodies import read_body
 from .exchange import EventSplitter, FollowedExchange
 from .statistics_page import Statistics
-from .until_agent import AgentCheck
 from .upstream_connections import blocks_of
 from .upstream_requests import UpstreamRequests
 from .wire import EVENT_STREAM

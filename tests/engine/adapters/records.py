@@ -23,6 +23,12 @@ def ends(folder: Path) -> list[tuple[str, int]]:
     )
 
 
+def works(folder: Path) -> list[tuple[str, str]]:
+    """How each run ended, and what its outcome says of the work."""
+    outcomes = [run.finished.outcome for run in runs_in(folder) if run.finished]
+    return [(outcome.stop_reason, outcome.work) for outcome in outcomes]
+
+
 def nudges(folder: Path) -> list[str]:
     """What the model of the only recorded run was nudged with."""
     (run,) = runs_in(folder)

@@ -15,6 +15,7 @@ import pytest
 
 from . import records
 from .broken_follower import METHODS, broken
+from .checked_work import CheckedWork
 from .endless_model import AFTER, EndlessModel, serving_clients
 from .tools import finish_task, work
 
@@ -316,3 +317,32 @@ def test_the_followed_model_is_of_the_same_class_and_the_other_is_left_as_it_is(
     assert isinstance(followed, Gemini)
     assert (type(real), type(followed) is Gemini, followed.model) == (Gemini, False, "gemini-m")
     assert isinstance(plugin.model("gemini-3.5-flash"), Gemini)
+
+
+@pytest.mark.parametrize(("code", "end"), [(1, ("completed", "wrong")), (0, ("until_met", "checked"))])
+async def test_structured_output_ends_the_agent_and_the_record_says_what_its_check_says(
+    model: EndlessModel, tmp_path: Path, code: int, end: tuple[str, str]
+) -> None:
+    from pydantic import BaseModel
+
+    class Summary(BaseModel):
+        summary: str
+
+    checked = CheckedWork(tmp_path)
+    plugin = endstop(tmp_path / "records", until=checked.until(f"test -s work.txt && exit {code}"))
+    typed = agent(plugin, gemini(model, "structured"), tools=[checked.work], output_schema=Summary)
+    events = await run(typed, plugin)
+    if code:
+        assert json.loads(text(events[-1])) == {"summary": "port is 8080"}
+    assert records.works(tmp_path / "records") == [end]
+
+
+async def test_a_text_of_a_model_that_is_not_wrapped_ends_the_agent_and_the_record_says_what_its_check_says(
+    tmp_path: Path,
+) -> None:
+    checked = CheckedWork(tmp_path)
+    plugin = endstop(tmp_path / "records", until=checked.until())
+    async with serving_clients() as model:
+        unwrapped = Agent(name="mine", model=gemini(model, "talker"), tools=[checked.work])
+        assert text((await run(unwrapped, plugin))[-1]) == "The port is 8080."
+    assert [work for _, work in records.works(tmp_path / "records")] == ["wrong"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 from . import records, tools
 from .broken_follower import METHODS, broken
+from .checked_work import CheckedWork
 from .endless_model import AFTER, EndlessModel, serving
+from .until_model import CheckedModel
 
 WHY = "is not installed: `make test-adapters` installs it"
 pytest.importorskip("langchain.agents", reason=f"langchain {WHY}")
@@ -209,3 +212,40 @@ def test_structured_output_is_a_completion(model: EndlessModel, tmp_path: Path) 
     assert state["structured_response"].summary == "port is 8080"
     assert len(model.requests) == 3
     assert records.ends(tmp_path) == [("completed", 3)]
+
+
+CODES = pytest.mark.parametrize(("code", "end"), [(1, ("completed", "wrong")), (0, ("until_met", "checked"))])
+
+
+@CODES
+@pytest.mark.parametrize("waits", [True, False], ids=["ainvoke", "invoke"])
+async def test_structured_output_ends_the_agent_and_the_record_says_what_its_check_says(
+    model: EndlessModel, tmp_path: Path, code: int, end: tuple[str, str], waits: bool
+) -> None:
+    from langchain.agents.structured_output import ToolStrategy
+    from pydantic import BaseModel
+
+    class finish_task(BaseModel):  # noqa: N801
+        summary: str
+
+    checked = CheckedWork(tmp_path)
+    until = checked.until(f"test -s work.txt && exit {code}")
+    middleware = [Endstop(record=tmp_path / "records", until=until)]
+    tools: Any = [tool(checked.work)]
+    graph = create_agent(
+        chat(model, "finisher"), tools, middleware=middleware, response_format=ToolStrategy(finish_task)
+    )
+    state = await graph.ainvoke(GO) if waits else graph.invoke(GO)
+    if code:
+        assert state["structured_response"].summary == "port is 8080"
+    assert records.works(tmp_path / "records") == [end]
+
+
+@pytest.mark.parametrize("name", ["texter", "claimer"])
+def test_an_agent_without_an_event_loop_is_checked_in_a_thread_that_ends_with_it(tmp_path: Path, name: str) -> None:
+    checked = CheckedWork(tmp_path)
+    with serving(CheckedModel()) as model:
+        hooks = endstop(tmp_path / "records", until=checked.until())
+        agent(model, name, hooks, [tool(checked.work), finish_task]).invoke(GO, {"recursion_limit": MOST})
+    assert "endstop check" not in [one.name for one in threading.enumerate()]
+    assert records.works(tmp_path / "records") == [("until_met", "checked")]

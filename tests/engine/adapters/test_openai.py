@@ -11,8 +11,10 @@ import pytest
 
 from . import records
 from .broken_follower import METHODS, broken
+from .checked_work import GOAL, CheckedWork
 from .endless_model import AFTER, EndlessModel, serving
 from .loops import joined
+from .until_model import SAID, TOLD, CheckedModel
 
 pytest.importorskip("openai", reason="openai is not installed: `make test-adapters` installs it")
 from endstop.adapters.openai import Endstop
@@ -162,3 +164,24 @@ def test_a_request_that_fails_is_raised_as_ever_and_the_rest_of_the_client_is_it
         assert client.base_url == nowhere.base_url
         assert client.chat.with_raw_response is not None
     assert records.ends(tmp_path) == [("provider_error", 1)]
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["as a stream", "as asked"])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_a_loop_without_an_event_loop_sees_one_response_for_each_text_that_is_handed_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool, asked: bool
+) -> None:
+    checked = CheckedWork(tmp_path)
+    monkeypatch.setitem(RUN, "work", lambda arguments: checked.work(1))
+    hooks = endstop(tmp_path / "records", until=checked.until(), stream=asked)
+    with (
+        serving(CheckedModel()) as model,
+        OpenAI(base_url=model.url, api_key="x", max_retries=0) as client,
+        hooks.client(client) as followed,
+    ):
+        text, messages = loop(followed, "texter", stream=stream)
+    assert (text, checked.lines) == (SAID, GOAL)
+    assert [one["role"] for one in messages] == ["user", *["assistant", "tool"] * GOAL, "assistant"]
+    assert messages[3]["content"].startswith(f"{SAID}\n\n{TOLD}")
+    assert len(model.requests) == 2 * GOAL
+    assert records.works(tmp_path / "records") == [("until_met", "checked")]

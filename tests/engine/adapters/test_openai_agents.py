@@ -12,7 +12,9 @@ import pytest
 
 from . import records, tools
 from .broken_follower import METHODS, broken
-from .endless_model import AFTER, EndlessModel, serving_clients
+from .checked_work import GOAL, CheckedWork
+from .endless_model import AFTER, EndlessModel, serving, serving_clients
+from .until_model import TOLD, CheckedModel
 
 pytest.importorskip("agents", reason="openai-agents is not installed: `make test-adapters` installs it")
 from agents import (
@@ -164,3 +166,22 @@ async def test_a_run_without_the_hooks_is_left_alone(model: EndlessModel, tmp_pa
     agent = Agent(name="mine", model=hooks.model(real(model, "talker")))
     assert (await Runner.run(agent, "go")).final_output == "The port is 8080."
     assert records.runs_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_structured_output_that_comes_too_early_is_handed_back(tmp_path: Path, streamed: bool) -> None:
+    from pydantic import BaseModel
+
+    class Summary(BaseModel):
+        summary: str
+
+    checked, served = CheckedWork(tmp_path), CheckedModel()
+    served.said = '{"summary": "done"}'
+    hooks = endstop(tmp_path / "records", until=checked.until())
+    with serving(served):
+        more: Any = {"tools": [function_tool(checked.work)], "output_type": Summary}
+        result = await run(served, "texter", hooks, streamed=streamed, **more)
+        await served.to_close.pop()()
+    assert (result.final_output, checked.lines) == (Summary(summary="done"), GOAL)
+    assert TOLD in str(served.requests)
+    assert records.works(tmp_path / "records") == [("until_met", "checked")]

@@ -11,6 +11,7 @@ import pytest
 
 from . import records
 from .broken_follower import METHODS, broken
+from .checked_work import CheckedWork
 from .endless_model import AFTER, EndlessModel, serving_clients
 from .tools import finish_task, work
 
@@ -159,3 +160,22 @@ async def test_a_request_that_fails_is_raised_as_ever_and_ends_the_run(tmp_path:
         with pytest.raises(Exception, match="Connection error"):
             await Agent(nowhere, capabilities=[endstop(tmp_path)]).run("go")
     assert records.ends(tmp_path) == [("provider_error", 1)]
+
+
+@pytest.mark.parametrize(("code", "end"), [(1, ("completed", "wrong")), (0, ("until_met", "checked"))])
+async def test_structured_output_ends_the_agent_and_the_record_says_what_its_check_says(
+    model: EndlessModel, tmp_path: Path, code: int, end: tuple[str, str]
+) -> None:
+    from pydantic import BaseModel
+    from pydantic_ai import ToolOutput
+
+    class Summary(BaseModel):
+        summary: str
+
+    checked = CheckedWork(tmp_path)
+    until = checked.until(f"test -s work.txt && exit {code}")
+    hooks = Endstop(record=tmp_path / "records", until=until)
+    typed = agent(model, "finisher", hooks, tools=[checked.work], output_type=ToolOutput(Summary, name="finish_task"))
+    output = (await typed.run("go", usage_limits=MOST)).output
+    assert not code or output == Summary(summary="port is 8080")
+    assert records.works(tmp_path / "records") == [end]

@@ -11,6 +11,7 @@ import pytest
 
 from . import records, tools
 from .broken_follower import METHODS, broken
+from .checked_work import CheckedWork
 from .endless_model import AFTER, EndlessModel, serving
 
 pytest.importorskip("strands", reason="strands-agents is not installed: `make test-adapters` installs it")
@@ -265,3 +266,22 @@ async def test_a_request_that_fails_is_raised_as_ever_and_ends_the_run(tmp_path:
     with pytest.raises(Exception, match="Connection error"):
         await agent(nowhere, endstop(tmp_path)).invoke_async("go")
     assert records.ends(tmp_path) == [("provider_error", 1)]
+
+
+@pytest.mark.parametrize(("code", "end"), [(1, ("completed", "wrong")), (0, ("until_met", "checked"))])
+async def test_structured_output_ends_the_agent_and_the_record_says_what_its_check_says(
+    model: EndlessModel, tmp_path: Path, code: int, end: tuple[str, str]
+) -> None:
+    from pydantic import BaseModel
+
+    class finish_task(BaseModel):  # noqa: N801
+        summary: str
+
+    checked = CheckedWork(tmp_path)
+    hooks = Endstop(record=tmp_path / "records", until=checked.until(f"test -s work.txt && exit {code}"))
+    tools = [tool(checked.work)]
+    mine = agent(real(model, "finisher"), hooks, tools=tools, structured_output_model=finish_task)
+    result = await mine.invoke_async("go", limits=LIMITS)
+    if code:
+        assert result.structured_output == finish_task(summary="port is 8080")
+    assert records.works(tmp_path / "records") == [end]

@@ -1,26 +1,31 @@
-"""The check that says when the work of an agent behind the proxy is done (`endstop proxy --until`).
+"""The check that says when the work of an agent is done: `until` of the adapters, and `endstop proxy --until`.
 
-It runs beside the agent, whose tools change the work in their own process: an answer counts only if the work is still
-as it was. While the proxy holds a request or the end of a response, the agent waits, so the newest work can be checked.
+It runs beside the agent, whose tools change the work without asking: an answer counts only if the work is still as it
+was. While an adapter or the proxy holds a request or the end of a response, the agent waits, so the newest work can be
+checked.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import TypeVar
 
+from msgspec.structs import replace
+
+from ..analysis.foreign_loops import ends_without_calls
 from ..context import nothing_to_flush
-from ..decision import GoOn, Stop, ToolCall, ToolResult
+from ..decision import Decision, GoOn, Stop, ToolCall, ToolResult
 from ..decision.rules import rejection_message
 from ..decision.until_facts import UNTIL
 from ..effects import Live
 from ..event_log import Log
-from ..follow import Follower
 from ..providers.clock import SystemClock
 from ..tools.run_context import Progress
 from ..until import Until
 from ..until_background import BackgroundCheck
 from ..until_work import WorkCheck
-from .withheld_completion import WithheldCompletion
+from .follower import Follower
 
 T = TypeVar("T")
 ACCEPTED = "Accepted."
@@ -28,13 +33,77 @@ ACCEPTED = "Accepted."
 
 
 class AgentCheck:
-    """The check of one conversation. folder: the agent's, whose files are the work."""
+    """The check of one conversation. folder: the agent's, whose files are the work; None if it is not in files."""
 
-    def __init__(self, until: Until, folder: str, follower: Follower) -> None:
+    def __init__(self, until: Until, folder: str | None, follower: Follower) -> None:
         self._work = WorkCheck(until, folder, SystemClock(), follower.session_id)
         self._follower = follower
         self._log: Log | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._running: BackgroundCheck | None = None
+
+    # ---- for an adapter, which is asked after each step
+
+    async def start(self) -> Stop | None:
+        """Check the work before the first request of a run. Return a Stop if nothing is left to do.
+
+        Raises WrongUse if a command cannot be executed.
+        """
+        await self._of_this_run().start()
+        if self._follower.facts.check_said not in ("met", "impossible"):
+            return None
+        decision = self._follower.decide()
+        return decision if isinstance(decision, Stop) else None
+
+    async def decide(self) -> Decision:
+        """Return the decision after a step, as `Follower.decide` does; `say` of a GoOn has what the check says.
+
+        A completion or a final text is checked first, and handed back if the work is not done. Otherwise a check of
+        changed work begins, and runs beside the agent.
+        """
+        follower, check = self._follower, self._of_this_run()
+        if follower.facts.steps == 0 and not follower.in_step:
+            return await self.start() or follower.decide()
+        claim = follower.claim
+        if claim is not None:
+            check.note_write()
+            await check.settle("claim")
+            if self._is_not_met:
+                return self._reject(claim)
+        ahead = follower.preview()
+        if follower.facts.calls and claim is None:
+            check.note_write()
+        if isinstance(ahead, GoOn):
+            await check.before_step()
+            ahead = follower.preview()
+        if isinstance(ahead, GoOn):
+            return follower.decide()
+        if ends_without_calls(follower.facts, ahead):
+            await check.settle("claim")
+            if self._is_not_met:
+                return self._reject(None)
+        await check.settle("stop")
+        return follower.decide()
+
+    async def settle(self) -> None:
+        """Check the work as it is now, because the agent ends by its own rule."""
+        if self._follower.running and self._follower.facts.steps:
+            await self._of_this_run().settle("stop")
+
+    @property
+    def _is_not_met(self) -> bool:
+        return self._follower.facts.check_said == "not_met"
+
+    def _reject(self, claim: ToolCall | None) -> Decision:
+        facts = self._follower.facts.check
+        assert facts is not None
+        decision = self._follower.reject(facts.told_detail, UNTIL, claim)
+        if claim is None or not isinstance(decision, GoOn):
+            return decision
+        told = (rejection_message(facts.told_detail), decision.say)
+        return replace(decision, say="\n\n".join(filter(None, told)))
+
+    # ---- for the proxy, which holds the agent's requests and the ends of its responses
 
     async def begin(self) -> None:
         """Begin the check of the work as it is before the agent's first response, if the run has just begun."""
@@ -72,20 +141,20 @@ class AgentCheck:
             decision = follower.decide()
         return said if isinstance(decision, GoOn) else await self._noted_end(None)
 
-    async def answer_withheld(self, withheld: WithheldCompletion) -> None:
-        """Check the work, and answer the completion calls whose agent has run the calls beside them."""
-        withheld.result = ACCEPTED
+    async def answer_withheld(self, calls: Sequence[ToolCall]) -> str:
+        """Check the work, and answer completion calls whose agent has run the calls beside them; return the result."""
         if not self._follower.running:
-            return
+            return ACCEPTED
         check = self._of_this_run()
         check.note_write()
         await check.settle("claim")
         facts = self._follower.facts.check
         if facts is None or facts.said != "not_met":
-            return
-        withheld.result = rejection_message(facts.told_detail)
-        for call in withheld.calls:
-            self._follower.result(ToolResult(call.id, call.name, withheld.result, "rejected"))
+            return ACCEPTED
+        result = rejection_message(facts.told_detail)
+        for call in calls:
+            self._follower.result(ToolResult(call.id, call.name, result, "rejected"))
+        return result
 
     @property
     def runs(self) -> bool:
@@ -124,9 +193,12 @@ class AgentCheck:
         return answer
 
     def _of_this_run(self) -> BackgroundCheck:
-        log = self._follower.log
-        if self._running is None or log is not self._log:
-            self._log = log
+        """Return the check of the current run: another one if its loop has ended with its tasks, as in a paused run."""
+        log, loop = self._follower.log, asyncio.get_running_loop()
+        if self._running is None or log is not self._log or loop is not self._loop:
+            if self._loop is loop:
+                self.cancel()
+            self._log, self._loop = log, loop
             self._running = BackgroundCheck(self._work, log, Live(), nothing_to_flush, self._progress, alone=False)
         return self._running
 
