@@ -22,7 +22,7 @@ import anyio
 
 from ..decision import AnyChunk, FinishReason, UsageReport, WrongUse
 from ..decision.finish_words import check_finish_words
-from .endpoint_hints import Endpoint
+from .endpoint_hints import EndpointAddress
 from .endpoint_url import mask_url, public_url, split_credentials, url_origin
 from .error_replies import build_error, parse_error_body
 from .errors import Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, hide_secrets
@@ -147,7 +147,7 @@ class HTTPProvider(ABC):
         key = api_key if api_key is not None or login else os.environ.get(self.key_variable)
         self._key = (key or "").strip()  # a key read from a file often ends in a line feed
         self._login = base64.b64encode(login.encode()).decode()
-        self._asked = Endpoint(
+        self._asked = EndpointAddress(
             self._place.geturl(),
             target.path,
             keys="" if login else self.key_from or self.key_variable,

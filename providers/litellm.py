@@ -25,7 +25,7 @@ from ..decision.finish_words import check_finish_words
 from ..decision.wrong_calls import checked
 from ._wrapper import wait_shielded
 from .cache_marks import CacheMarks
-from .endpoint_hints import Endpoint
+from .endpoint_hints import EndpointAddress
 from .endpoint_url import mask_url, public_url, split_credentials
 from .error_replies import ErrorReply, build_error, parse_error_body, parse_error_value
 from .errors import ContextOverflow, Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, redact
@@ -406,7 +406,9 @@ def translate_error(error: Exception, model: str, key: str | None, *, streaming:
         return TimedOut(message)
     refused = next((link for link in _chain(error) if type(link).__name__ in _REFUSED), None)
     if refused is not None:
-        return Unreachable(f"{model}: cannot connect: {_clean(str(refused), key)}{Endpoint().after_error(error)}")
+        return Unreachable(
+            f"{model}: cannot connect: {_clean(str(refused), key)}{EndpointAddress().after_error(error)}"
+        )
     redirect = next((link for link in _chain(error) if type(link).__name__ == "RedirectToOtherHost"), None)
     if redirect is not None:
         return NotFound(f"{model}: {redirect}")

@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from ..decision.errors import error_text
-from ..providers.endpoint_hints import Endpoint
+from ..providers.endpoint_hints import EndpointAddress
 from ..providers.error_replies import build_error, parse_error_body
 from ..providers.errors import ProviderError
 from ..providers.http_connections import Connections
@@ -89,13 +89,13 @@ class UpstreamConnections:
 
     def failure_text(self, error: aiohttp.ClientError) -> str:
         """Return what went wrong with the provider, and what to change. A URL that may contain a key is left out."""
-        return _failure_text(error) + Endpoint(str(self._url), option="--upstream").after_error(error)
+        return _failure_text(error) + EndpointAddress(str(self._url), option="--upstream").after_error(error)
 
     def refusal(self, reply: aiohttp.ClientResponse, body: str | bytes) -> ProviderError:
         """Return the error for an error reply, with what to change. body: its beginning, as far as it is there."""
         said = parse_error_body(body)
         below = reply.url.raw_path.removeprefix(self._url.raw_path.rstrip("/"))
-        asked = Endpoint(str(self._url), below, option="--upstream")
+        asked = EndpointAddress(str(self._url), below, option="--upstream")
         hint = asked.after_reply(reply.status, said.message, reply.content_type)
         return build_error(said._replace(message=said.message + hint), status=reply.status)
 

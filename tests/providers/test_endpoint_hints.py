@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from endstop.providers import Anthropic, Gemini, OpenAICompatible, OpenAIResponses, ProviderError
-from endstop.providers.endpoint_hints import Endpoint
+from endstop.providers.endpoint_hints import EndpointAddress
 
 from .streams import chunks_of
 
@@ -140,14 +140,14 @@ def test_an_error_is_recognised_among_the_causes_of_others() -> None:
     untrusted = ssl.SSLCertVerificationError(1, "certificate verify failed")
     outer = RuntimeError("cannot connect")
     outer.__cause__ = untrusted
-    assert "SSL_CERT_FILE" in Endpoint("https://here/v1").after_error(outer)
-    assert "http:// in api_base" in Endpoint().after_error(ssl.SSLError(1, "wrong version number"))
-    assert Endpoint("http://here/v1", option="--upstream").after_reply(404, "") == (
+    assert "SSL_CERT_FILE" in EndpointAddress("https://here/v1").after_error(outer)
+    assert "http:// in api_base" in EndpointAddress().after_error(ssl.SSLError(1, "wrong version number"))
+    assert EndpointAddress("http://here/v1", option="--upstream").after_reply(404, "") == (
         " (the server has no http://here/v1: check the path in --upstream)"
     )
 
 
 def test_other_errors_and_replies_say_nothing_more() -> None:
-    asked = Endpoint("http://here/v1", "/chat/completions", keys="KEY")
+    asked = EndpointAddress("http://here/v1", "/chat/completions", keys="KEY")
     assert asked.after_error(ValueError("?")) == ""
     assert [asked.after_reply(status, "no") for status in (400, 402, 413, 429, 500, 503)] == [""] * 6

@@ -108,7 +108,7 @@ async def test_a_text_too_early_is_handed_back_and_unchanged_work_is_not_checked
     for _ in range(2):
         told = await loop.text()
         assert isinstance(told, GoOn)
-        assert told.say == "Not accepted as complete: too few"
+        assert told.say == "Not accepted as complete: Nothing has changed since the start.\ntoo few"
     assert loop.checks == 1
 
 
