@@ -20,7 +20,7 @@ _NEEDS_TLS = re.compile(r"(?i)https (?:port|server)")
 _WEB_PAGE = re.compile(r"(?i)\s*(?:<!doctype html|<html)")
 
 
-class Endpoint(NamedTuple):
+class EndpointAddress(NamedTuple):
     """An address to which requests are sent, and what the user calls it."""
 
     base: str = ""
