@@ -105,6 +105,8 @@ class _Exchange:
         """The last chunks of a stream, until it is decided whether the response ends with them."""
         self._handed_back = ""
         """The texts that were handed back, each with what the model was told."""
+        self._formatted = bool(request.get("response_format"))
+        """Whether nothing may precede the last text, which has a format."""
         self._begin_response()
         items = [_as_dict(message) for message in request["messages"]]
         run.guarded(lambda follower: _tell_request(follower, run, request, items))
@@ -131,21 +133,21 @@ class _Exchange:
         """Whether the loop would end with the response, and its work is checked."""
         return self.run.check is not None and not self.run.broken and not self._whole.has_calls
 
-    def hand_back(self, decision: Decision | None) -> Any:
+    def hand_back(self, decision: Decision | None) -> list[Any] | None:
         """Prepare another request if this decision lets the model go on after its text.
 
-        Return the chunk that a stream goes on with; None if the response ends.
+        Return the chunks that a stream goes on with; None if the response ends.
         """
         if not isinstance(decision, GoOn) or not decision.say:
             return None
         text, said = self._whole.text, decision.say
         more = [{"role": "assistant", "content": text}, {"role": "user", "content": said}]
         self.asked = {**self.asked, "messages": [*self.asked["messages"], *more]}
-        self._handed_back += f"{text}\n\n{said}\n\n"
-        chunk = self._whole.chunk({"content": f"\n\n{said}\n\n"}, None)
+        told = [] if self._formatted else [self._whole.chunk({"content": f"\n\n{said}\n\n"}, None)]
+        self._handed_back += "" if self._formatted else f"{text}\n\n{said}\n\n"
         self.held.clear()
         self._begin_response()
-        return chunk
+        return told
 
     @property
     def answer(self) -> Any:
@@ -159,7 +161,8 @@ class _Exchange:
 
     def holds(self, chunk: Any) -> bool:
         """Keep a chunk back if it may end a text whose work is checked. Returns whether it is kept."""
-        if self.run.check is None or not (self.held or any(choice.finish_reason for choice in chunk.choices)):
+        ends = bool(self.held) or self._formatted or any(choice.finish_reason for choice in chunk.choices)
+        if self.run.check is None or not ends:
             return False
         self.held.append(chunk)
         return True
@@ -264,15 +267,15 @@ class FollowedCompletions(_Completions):
     def _whole(self, exchange: _Exchange, response: Any) -> Any:
         """Return the response with which the loop goes on or ends."""
         exchange.take_whole(response)
-        while exchange.claims and exchange.hand_back(self._run.wait_for_decision()):
+        while exchange.claims and exchange.hand_back(self._run.wait_for_decision()) is not None:
             response = exchange.take_whole(self._request(exchange))
         return exchange.joined(response)
 
     def _chunks(self, exchange: _Exchange, response: Any) -> Iterator[Any]:
         """Yield the chunks of a response, and of those that follow after texts that were handed back."""
         yield from _followed_chunks(exchange, response)
-        while exchange.claims and (told := exchange.hand_back(self._run.wait_for_decision())):
-            yield told
+        while exchange.claims and (told := exchange.hand_back(self._run.wait_for_decision())) is not None:
+            yield from told
             yield from _followed_chunks(exchange, self._request(exchange))
         yield from exchange.held
 
@@ -308,7 +311,7 @@ class AsyncFollowedCompletions(_Completions):
     async def _whole(self, exchange: _Exchange, response: Any) -> Any:
         """Return the response with which the loop goes on or ends."""
         exchange.take_whole(response)
-        while exchange.claims and exchange.hand_back(await self._run.decide()):
+        while exchange.claims and exchange.hand_back(await self._run.decide()) is not None:
             response = exchange.take_whole(await self._request(exchange))
         return exchange.joined(response)
 
@@ -316,8 +319,9 @@ class AsyncFollowedCompletions(_Completions):
         """Yield the chunks of a response, and of those that follow after texts that were handed back."""
         async for chunk in _async_followed_chunks(exchange, response):
             yield chunk
-        while exchange.claims and (told := exchange.hand_back(await self._run.decide())):
-            yield told
+        while exchange.claims and (told := exchange.hand_back(await self._run.decide())) is not None:
+            for chunk in told:
+                yield chunk
             async for chunk in _async_followed_chunks(exchange, await self._request(exchange)):
                 yield chunk
         for chunk in exchange.held:

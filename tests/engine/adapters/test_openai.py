@@ -185,3 +185,20 @@ def test_a_loop_without_an_event_loop_sees_one_response_for_each_text_that_is_ha
     assert messages[3]["content"].startswith(f"{SAID}\n\n{TOLD}")
     assert len(model.requests) == 2 * GOAL
     assert records.works(tmp_path / "records") == [("until_met", "checked")]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_a_text_with_a_format_is_the_last_one_alone(tmp_path: Path, stream: bool) -> None:
+    served, checked = CheckedModel(), CheckedWork(tmp_path)
+    served.said, served.works = '{"done": true}', 1
+    hooks = endstop(tmp_path / "records", until=checked.until("test -s work.txt"))
+    asked: Any = {"model": "texter", "messages": [{"role": "user", "content": "go"}], "tools": TOOLS}
+    with (
+        serving(served) as model,
+        OpenAI(base_url=model.url, api_key="x", max_retries=0) as client,
+        hooks.client(client) as followed,
+    ):
+        created = followed.chat.completions.create(**asked, stream=stream, response_format={"type": "json_object"})
+        message = joined(list(created)) if stream else created.choices[0].message.model_dump(exclude_none=True)
+        assert [call["function"]["name"] for call in message["tool_calls"]] == ["work"]  # its first text is handed back
+        assert not message.get("content")
