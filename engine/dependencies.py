@@ -15,12 +15,13 @@ its `yield`, when the run has ended. It is called again when a run is resumed. D
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from .decision import WrongUse
 from .decision.errors import error_text
+from .providers._logging import log_warning
 from .tools.run_context import DepsT, RunContext
 from .tools.user_functions import call_user_function, check_functions
 from .user_errors import log_unusable_answer, log_user_error
@@ -42,6 +43,32 @@ def check_deps(factory: Any) -> None:
     if inspect.isclass(factory):  # its first argument would silently be the context
         raise WrongUse(f"deps: {factory.__name__} is a class: write a function of the RunContext that makes one")
     check_functions(deps=factory)
+
+
+def check_given(factory: Any, given: Any, tools: Mapping[str, type]) -> None:
+    """Raise WrongUse for a run without dependencies whose tools take some. tools: their classes, by the tool's name."""
+    if given is None and factory is None and tools:
+        name, kind = next(iter(tools.items()))
+        raise WrongUse(
+            f"tool {name!r} takes a RunContext[{kind.__name__}], and this run has no dependencies: pass them to the "
+            "run (deps=...), or give the engine a function that makes them (Engine(deps=...))"
+        )
+
+
+def warn_of_others(made: Any, tools: Mapping[str, type], run_id: str) -> None:
+    """Log a warning for tools that take dependencies of another class than the run has."""
+    others = [name for name, kind in tools.items() if not _may_be(made, kind)]
+    if others:
+        kinds = ", ".join(sorted({tools[name].__name__ for name in others}))
+        what = f"the dependencies of a run are of type {type(made).__name__}, and tools take a RunContext[{kinds}]"
+        log_warning(what, run_id=run_id, tools=", ".join(others))
+
+
+def _may_be(made: Any, kind: type) -> bool:
+    try:
+        return isinstance(made, kind)
+    except TypeError:  # a protocol that is not for `isinstance`, or a TypedDict
+        return True
 
 
 @asynccontextmanager

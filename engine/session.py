@@ -41,7 +41,7 @@ from .decision.events import (
 from .decision.outcome import OutputT
 from .decision.policy import Policy, for_recorded_run
 from .decision.wrong_calls import checked, explained_attributes, refused
-from .dependencies import dependencies
+from .dependencies import check_given, dependencies, warn_of_others
 from .durability import Steps
 from .effects import Effects, Live
 from .event_bus import Bus
@@ -383,6 +383,8 @@ class Session(Generic[DepsT, OutputT]):
     def _new_run(self, opening: Opening, run_id: str | None = None, deps: DepsT | None = None) -> Run[OutputT]:
         if self._state.fork_lines and not isinstance(opening, ForkStarted):
             raise WrongUse(f"session {self.id} is a fork that has not begun: `start_fork` comes first")
+        if self._config.runtime.replay is None:
+            check_given(self._config.deps, deps, self._config.toolbox.deps_types)
         bus = Bus(self._config.observers.buffer)
         return Run(run_id or new_run_id(), self.id, bus, partial(self._body, opening=opening, deps=deps))
 
@@ -393,6 +395,8 @@ class Session(Generic[DepsT, OutputT]):
         makes_deps = dependencies(self._config.deps, deps, about)
         with once_a_run(options.redact, run_id=run.id, session_id=self.id):
             async with self._hold_turn(), connected(self._config.provider), makes_deps as made:
+                if self._config.runtime.replay is None:
+                    warn_of_others(made, self._config.toolbox.deps_types, run.id)
                 with open_journal(
                     self.record, self.id, clock, redact=options.redact, attach_above=options.attach_above
                 ) as journal:

@@ -237,9 +237,16 @@ def _as_json(value: Any) -> tuple[str, ResultStatus]:
     from pydantic_core import PydanticSerializationError, to_json
 
     try:
-        return truncate(to_json(value).decode()), "ok"
+        return truncate(to_json(value, fallback=_fields_of_struct).decode()), "ok"
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         return f"The tool ran, but its result ({type(value).__name__}) cannot be shown: {error}", "error"
+
+
+def _fields_of_struct(value: Any) -> Any:
+    """Return the fields of a msgspec Struct, which pydantic does not know."""
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
+    raise TypeError(f"Unable to serialize unknown type: {type(value)}")
 
 
 def truncate(text: str, longest: int = MAX_RESULT_CHARACTERS) -> str:

@@ -23,7 +23,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, get_origin
+from functools import partial
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic, get_args, get_origin
 
 from msgspec import Struct
 
@@ -120,6 +122,22 @@ def _is_context(annotation: Any) -> bool:
     return (get_origin(annotation) or annotation) is RunContext
 
 
+def deps_type(function: Callable[..., Any]) -> type | None:
+    """Return the class that the dependencies must have for this function; None if it takes any, or none."""
+    name = context_parameter(function)
+    if name is None:
+        return None
+    try:
+        hint = inspect.signature(function, eval_str=True).parameters[name].annotation
+    except Exception:  # an annotation that cannot be evaluated says nothing
+        return None
+    wanted = next(iter(get_args(hint)), None)
+    wanted = get_origin(wanted) or wanted
+    if not isinstance(wanted, type) or wanted in (Any, object, type(None), UnionType):
+        return None
+    return wanted
+
+
 _CONTEXT_NAMES = ("ctx", "context", "run_context", "run_ctx", "wrapper", "runtime", "tool_context")
 """Names of the first parameter of a tool that is meant to be the run's context, here and in other libraries."""
 _OTHER_CONTEXTS = ("RunContext", "RunContextWrapper", "ToolContext", "ToolRuntime", "RunnableConfig", "CallbackManager")
@@ -162,13 +180,14 @@ def _described(hint: Any) -> str:
 
 
 def model_parameters(function: Callable[..., Any], *, evaluated: bool = False) -> dict[str, inspect.Parameter]:
-    """Return the parameters for which the model writes arguments: all except the `RunContext`.
+    """Return the parameters for which the model writes arguments: all but the `RunContext` and what a partial gives.
 
     evaluated: whether to evaluate annotations written as text.
     """
     context = context_parameter(function)
     parameters = inspect.signature(function, eval_str=evaluated).parameters
-    return {name: parameter for name, parameter in parameters.items() if name != context}
+    given = function.keywords if isinstance(function, partial) else {}
+    return {name: one for name, one in parameters.items() if name != context and name not in given}
 
 
 def with_context(name: str | None, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

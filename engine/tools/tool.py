@@ -27,7 +27,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from functools import cached_property, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from typing import Any, Generic, TypeVar, cast, get_args, overload
 
 import docstring_parser
@@ -41,7 +41,7 @@ from ..decision.wrong_calls import checked, explained
 from ..providers.surrogate_pairs import with_whole_characters
 from .call_progress import last_item
 from .results import consume_iterators, contains_iterator, returns_report
-from .run_context import context_parameter, model_parameters, with_context
+from .run_context import context_parameter, deps_type, model_parameters, with_context
 from .schema import InvalidArguments, SchemaArguments, SignatureArguments
 from .side_effects import has_side_effects
 from .user_functions import (
@@ -110,7 +110,8 @@ class Tool:
         approval: Approval = False,
     ) -> None:
         _check(function, kind, timeout)
-        described = docstring_parser.parse(inspect.getdoc(function) or "")
+        named = _without_partial(function)
+        described = docstring_parser.parse(inspect.getdoc(named) or "")
         self._about = description or _description_of(described)
         self.kind_given = kind is not None or completes
         if kind is None:
@@ -135,7 +136,7 @@ class Tool:
         """For a tool that is a sub-agent: the sub-agent's tools."""
         self.timeout = timeout
         self._final = final or _full_percentage
-        self.name = name or str(getattr(function, "__name__", type(function).__name__))
+        self.name = name or str(getattr(named, "__name__", type(named).__name__))
         """Name by which the model calls it."""
         if kind == "question" and not reads and has_side_effects(function):
             raise WrongUse(
@@ -161,6 +162,8 @@ class Tool:
         if check is not None:
             known = model_parameters(function) if parameters is None else self._arguments.schema["properties"]
             _check_check(check, self.name, known)
+        self.deps_type = deps_type(function)
+        """Class of the dependencies that the function takes (`RunContext[Deps]`); None: any, or none."""
         self._reads = reads or kind in ("think", "question", "blocked")
         self._polls = polls
         self._completes = completes
@@ -324,6 +327,13 @@ def default_kind(description: str) -> ToolKind:
     return "completion" if COMPLETION_MARK in description else "ordinary"
 
 
+def _without_partial(function: Any) -> Any:
+    """Return the function in a `functools.partial`, which has no name and docstring of its own."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
 def _check(function: Any, kind: Any, timeout: Any) -> None:
     """Raise WrongUse for a function that no model can call, and for invalid options."""
     if isinstance(function, Tool):
@@ -410,6 +420,12 @@ class Toolbox(Mapping[str, Tool]):
     def characters(self) -> int:
         """Approximate number of characters of all tool descriptions in a request."""
         return tools_size(self.specs)
+
+    @cached_property
+    def deps_types(self) -> Mapping[str, type]:
+        """The classes of the dependencies that tools take, by the tools' names."""
+        found = ((name, getattr(tool, "deps_type", None)) for name, tool in self._tools.items())
+        return {name: kind for name, kind in found if kind is not None}
 
     @property
     def can_complete(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from endstop import (
@@ -304,12 +304,13 @@ async def test_no_record_holds_them_and_a_resumed_run_is_given_them_again(tmp_pa
 
 
 async def test_an_answer_goes_on_with_deps() -> None:
-    deps = Deps("one")
+    before, deps = Deps("before"), Deps("one")
     provider = Scripted(
         [call("ask_user", question="Which?", id="q")], [call("note", text="b")], [call("finish_task", summary="x")]
     )
     session = Engine(provider, tools=[note], presets=[finish_task, ask_user]).session()
-    assert (await session.run("go")).status == "awaiting_input"
+    assert (await session.run("go", deps=before)).status == "awaiting_input"
+    assert before.seen == []
     assert (await session.answer("q", "that one", deps=deps)).status == "completed"
     assert [text for text, _ in deps.seen] == ["b"]
 
@@ -358,3 +359,57 @@ async def test_an_approval_function_may_ask_for_whom_the_call_is() -> None:
 def test_owner_is_a_text_and_metadata_a_mapping(wrong: dict[str, Any]) -> None:
     with pytest.raises(WrongUse, match=next(iter(wrong))):
         Engine(script()).session(**wrong)
+
+
+@tool
+async def read(ctx: RunContext[Deps]) -> str:
+    """Read."""
+    return ctx.deps.name
+
+
+async def test_a_run_without_the_dependencies_that_a_tool_takes_is_refused_before_the_first_request() -> None:
+    model = Scripted("never asked")
+    engine = Engine(model, tools=[read])
+    with pytest.raises(WrongUse, match=r"tool 'read' takes a RunContext\[Deps\], and this run has no dependencies"):
+        await engine.run("go")
+    with pytest.raises(WrongUse, match="has no dependencies"):
+        engine.session().start("go")
+    assert model.requests == []
+    assert (await engine.run("go", deps=Deps("a"))).status == "completed"
+
+
+async def test_a_tool_that_takes_any_dependencies_or_none_runs_without() -> None:
+    def look(ctx: Any) -> str:
+        """Look."""
+        return "seen"
+
+    for hint in (RunContext, RunContext[None], RunContext[Any], RunContext[Deps | None], RunContext[object]):
+        look.__annotations__["ctx"] = hint
+        model = Scripted([call("look")], "ok")
+        await Engine(model, tools=[tool(look)]).run("go")
+        assert model.requests[1].messages[-1].content == "seen"
+
+
+class Named(Protocol):
+    name: str
+
+
+async def test_dependencies_of_another_class_than_a_tool_takes_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    async def call_by_name(ctx: RunContext[Named]) -> str:
+        """Call by its name."""
+        return ctx.deps.name
+
+    async def made(ctx: RunContext[None]) -> Any:
+        return {"name": "a"}
+
+    for engine, deps in (
+        (Engine(Scripted("x"), tools=[read, call_by_name]), {"name": "a"}),
+        (Engine(Scripted("x"), tools=[read, call_by_name], deps=made), None),
+    ):
+        await engine.run("go", deps=deps)
+        texts = [record.__dict__["event"] for record in caplog.records]
+        assert texts == ["the dependencies of a run are of type dict, and tools take a RunContext[Deps]"]
+        caplog.clear()
+    await Engine(Scripted("x"), tools=[read, call_by_name]).run("go", deps=Deps("a"))
+    assert caplog.messages == []
