@@ -33,6 +33,7 @@ from ..store.base import (
     OwnerLimitReached,
     QueuedRun,
     SessionBusy,
+    SessionLocked,
     Store,
     StoredMessage,
     StoredSession,
@@ -176,6 +177,8 @@ class LocalDispatcher:
             _, engine = self._admission.agent(stored.agent)
             session = await load_runs(await self._admission.session(engine, stored), self._queries.store)
             await self._supervisor.start_run(active, session, engine, lambda: run_input.start(session))
+        except SessionLocked:  # by another process, which runs it
+            raise busy(id) from None
         finally:
             self._supervisor.release(active)
         return await self._queries.session(id)

@@ -7,9 +7,9 @@
             ...
 
 A run does not end with the request that started it. The service knows nothing of HTTP; `web/` adds that. Several
-processes, each with a service, may share a store on PostgreSQL: a session runs in one of them, and all of them can read
-it, send it messages and cancel it. With a queue a run starts in any process that has room, and continues in another one
-when its process dies.
+processes, each with a service, may share a store: a session runs in one of them, and all of them can read it, send it
+messages and cancel it. With a queue a run starts in any process that has room, and continues in another one when its
+process dies.
 """
 
 from __future__ import annotations
@@ -351,10 +351,11 @@ class Service(SessionQueries):
         return id
 
     async def cancel(self, session_id: str, cause: str = "caller", *, owner: str | None = None) -> StoredSession:
-        """Cancel the current run of the session; a second call changes nothing.
+        """Cancel the current run of the session; a second call, also after its end, changes nothing.
 
-        If another process executes the run, the request is left in the store for that process; a queued run is
-        cancelled as soon as a process starts it. cause: recorded in the run's CANCEL_REQUESTED event.
+        If another process executes the run, the request is left in the store for that process, which reads it within a
+        second; a queued run is cancelled as soon as a process starts it. Raises Conflict if the run ended otherwise.
+        cause: recorded in the run's CANCEL_REQUESTED event.
         """
         stored = await self.session(session_id, owner=owner)
         if is_received(stored):
