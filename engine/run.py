@@ -292,9 +292,13 @@ class Run(Generic[OutputT]):
             outcome = with_output(context, await run_evaluation(context, self._evaluate, outcome))
         except BaseException as error:
             if _lost_in(error) is None:
-                if isinstance(error, Exception) and not isinstance(error, SystemPromptFailed):  # which is logged
+                crashed = _crashed(context, error)
+                logged = (
+                    isinstance(error, SystemPromptFailed) or crashed.never_started
+                )  # the outcome says what is wrong
+                if isinstance(error, Exception) and not logged:
                     log_failure("a run ended by an error", error)
-                await self._finish(_crashed(context, error))
+                await self._finish(crashed)
             raise
         else:
             await self._finish(outcome)

@@ -1,4 +1,7 @@
-"""Responses to an agent whose work is checked (`agent_check.py`): they go on until the check lets the agent end."""
+"""Responses to an agent whose work is checked (`follow/agent_check.py`).
+
+They go on until the check lets the agent end.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ class UntilExchanges:
     ) -> AsyncGenerator[bytes, None]:
         """Yield what the agent gets of a response while the check runs beside it, which cuts it if it is met."""
         exchange.holds_calls = True
-        met = asyncio.create_task(self._said(check.wait_for_newest()))
+        met = asyncio.create_task(self._said(check.wait_for_newest()), name="endstop proxy check")
         arriving = asyncio.ensure_future(anext(blocks, b""))
         try:
             while exchange.cut is None:

@@ -58,7 +58,7 @@ async def test_others_have_their_turn_for_each_part_of_what_a_provider_reads() -
     provider = OpenAICompatible("m", "http://127.0.0.1/v1")
 
     async def read() -> None:
-        reply: Any = SimpleNamespace(content=has_come(), headers={})
+        reply: Any = SimpleNamespace(content=has_come(), headers={}, status=200, content_type="text/event-stream")
         with pytest.raises(Interrupted):
             async for _ in provider._chunks(reply, Watchdog(60, 60)):
                 pass

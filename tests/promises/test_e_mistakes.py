@@ -179,7 +179,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a timeout of nothing": (lambda: tool(timeout=0)(plain), ("timeout is 0", "seconds above 0")),
     "arguments without names": (lambda: Tool(lambda *a: 1, name="f", description="x"), ("*a", "name each argument")),
     # engine and policy
-    "a name as provider": (lambda: Engine("openai/gpt-4o"), ("LiteLLM('openai/gpt-4o')",)),  # type: ignore[arg-type]
     "a class as provider": (lambda: Engine(Scripted), ("Scripted is a class", "Scripted(...)")),  # type: ignore
     "a misspelt name of a policy": (
         lambda: engine(policy="strcit"),
