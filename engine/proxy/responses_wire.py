@@ -2,8 +2,8 @@
 
 The conversation before a `previous_response_id` is stored at the provider and unknown here: such a run is followed by
 what it sends. The provider does not know a response that was cut either, so a run that refers to stored responses is
-never cut at a completion, and its requests are not answered here. Only a check of the work does both
-(`follow/agent_check.py`, `unstored_response.py`).
+never cut at a completion, and its requests are not answered here. Only a check of the work does both:
+see `unstored_response.py`.
 """
 
 from __future__ import annotations
