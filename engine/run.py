@@ -293,10 +293,8 @@ class Run(Generic[OutputT]):
         except BaseException as error:
             if _lost_in(error) is None:
                 crashed = _crashed(context, error)
-                logged = (
-                    isinstance(error, SystemPromptFailed) or crashed.never_started
-                )  # the outcome says what is wrong
-                if isinstance(error, Exception) and not logged:
+                told = isinstance(error, SystemPromptFailed) or crashed.never_started
+                if isinstance(error, Exception) and not told:
                     log_failure("a run ended by an error", error)
                 await self._finish(crashed)
             raise

@@ -48,9 +48,15 @@ def _gemini(model: str, api_base: str | None, first: float, between: float) -> P
 
 
 def _litellm(model: str, api_base: str | None, first: float, between: float) -> Provider:
+    vendor, colon, name = model.partition(":")
+    if colon and vendor in _VENDORS:
+        raise WrongUse(f"model {model!r}: write {_VENDORS[vendor] + name!r}")
     try:
         return LiteLLM(model, api_base=api_base, first_timeout=first, timeout=between)
     except MissingExtra:
+        for begins, prefix in _FAMILIES.items():
+            if model.startswith(begins):
+                raise WrongUse(f"model {model!r}: write {prefix + model!r}") from None
         vendor, slash, _ = model.partition("/")
         own = [wire.prefix.rstrip("/") for wire in WIRES.values() if wire.prefix]
         hint = similar(vendor, own) if slash and vendor not in own else ""
@@ -58,6 +64,20 @@ def _litellm(model: str, api_base: str | None, first: float, between: float) -> 
             raise
         raise missing_extra(f"model {model!r}{hint} is reached through litellm, not installed", "litellm") from None
 
+
+_VENDORS = {
+    "anthropic": "anthropic/",
+    "openai": "openai/",
+    "openai-chat": "openai/",
+    "openai-responses": "openai/",
+    "google-gla": "gemini/",
+    "google-genai": "gemini/",
+    "google_genai": "gemini/",
+    "gemini": "gemini/",
+}
+"""What Pydantic AI and LangChain write before a colon, and what is written here."""
+_FAMILIES = {"claude-": "anthropic/", "gpt-": "openai/", "o1": "openai/", "o3": "openai/", "gemini-": "gemini/"}
+"""Beginnings of names of models without a vendor, which litellm knows, and how they are written here."""
 
 WIRES = {
     "openai": Wire(_chat),
