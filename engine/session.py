@@ -560,8 +560,10 @@ class Session(Generic[DepsT, OutputT]):
         from .until_work import WorkCheck
 
         if self._work_check is None:
-            folder = until.work_folder(tuple(self._config.toolbox.values())) if runtime.replay is None else None
-            self._work_check = WorkCheck(until, folder, runtime.clock, self.id)
+            tools = tuple(self._config.toolbox.values())
+            folder = until.work_folder(tools) if runtime.replay is None else None
+            is_work = until.folder is not None or any(tool.folder is not None for tool in tools)
+            self._work_check = WorkCheck(until, folder, runtime.clock, self.id, is_work=is_work)
         return BackgroundCheck(self._work_check, log, effects, flush, look, replays=runtime.replay is not None)
 
     def _effects(self, log: Log, policy: Policy) -> tuple[Effects, HardLimits]:

@@ -35,8 +35,8 @@ class Until:
     """When the work of a run is done: once all these checks are met, which are asked in order.
 
     checks: commands, or functions of the run (`check_answers.py`).
-    folder: where commands run, whose files are the work; None for the folder of the workspace tools, or else this
-        process's folder. Without a command, and without a folder, each call that may write counts as a change.
+    folder: where commands run, whose files are the work; None for the folder of the workspace tools. With neither,
+        commands run in this process's folder, and each call that may write counts as a change of the work.
     guard: patterns of files, as in .gitignore, that the agent must not change. If it does, commands run in a copy of
         the folder in which these files are as they were. Files that a command names are guarded, too.
     score: a regular expression for the score in a command's output (`CommandCheck`).

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from .check_answers import NOT_STARTED, CommandCheck, WorkAnswer, answer_of
+from .check_answers import NOT_STARTED, Check, CommandCheck, WorkAnswer, answer_of
 from .decision import WrongUse
 from .providers._logging import log_warning
 from .providers.clock import Clock
@@ -32,15 +32,19 @@ from .work.work_fingerprint import WorkFingerprint
 class WorkCheck:
     """The checks of the runs of one session.
 
-    folder: its files are the work; None if the work is not in files. clock: for the timeout. session_id: for the log.
+    folder: where commands run, and whose files are the work; None if the work is not in files. clock: for the timeout.
+    session_id: for the log. is_work: whether the files of the folder are all of the work; if not, each call that may
+    write counts as a change of it.
     """
 
-    def __init__(self, until: Until, folder: str | None, clock: Clock, session_id: str = "") -> None:
+    def __init__(
+        self, until: Until, folder: str | None, clock: Clock, session_id: str = "", *, is_work: bool = True
+    ) -> None:
         self.until = until
         self._folder = folder
         self._clock = clock
         self._session_id = session_id
-        self._fingerprint = None if folder is None else WorkFingerprint(folder)
+        self._fingerprint = WorkFingerprint(folder) if folder is not None and is_work else None
         self._timeouts = 0
         """Checks in a row that did not end in time."""
         self._asked = False
@@ -133,26 +137,32 @@ class WorkCheck:
         """Ask the checks in order, up to the first that is not met."""
         score, of, judged_by, usage = None, None, "", None
         for check in self.until.checks:
-            try:
-                if isinstance(check, CommandCheck):
-                    answer = await _execute(check, folder, first)
-                else:
-                    work = call_user_function(check, progress())
-                    said = await run_in_own_task(work, name_of(check), session_id=self._session_id, role="check")
-                    answer = answer_of(said, name_of(check))
-                    if answer.said == "unknown":  # as without a `return`; the run may then end unchecked
-                        why = f"{answer.detail}: return Met() or NotMet(reason)"
-                        log_unusable_answer("check", check, why, session_id=self._session_id)
-            except WrongUse:
-                raise
-            except Exception as error:
-                log_user_error("check", check, error, session_id=self._session_id)
-                answer = WorkAnswer(said="unknown", detail=describe_error(error))
+            if isinstance(check, CommandCheck):
+                answer = await _execute(check, folder, first)
+            else:
+                answer = await self._call(check, progress())
             judged_by, usage = answer.judged_by or judged_by, answer.usage or usage
             score, of = (answer.score, answer.of) if score is None else (score, of)
             if answer.said != "met":
                 return answer
         return WorkAnswer(said="met", score=score, of=of, judged_by=judged_by, usage=usage)
+
+    async def _call(self, check: Check, progress: Progress) -> WorkAnswer:
+        """Return the answer of a function. One that raises, or answers something else, is not met."""
+        name = name_of(check)
+        try:
+            work = call_user_function(check, progress)
+            said = await run_in_own_task(work, name, session_id=self._session_id, role="check")
+        except Exception as error:
+            log_user_error("check", check, error, session_id=self._session_id)
+            return WorkAnswer(said="not_met", detail=f"the check itself failed: {describe_error(error)}")
+        answer = answer_of(said, name)
+        if answer.said != "unknown":
+            return answer
+        log_unusable_answer(
+            "check", check, f"{answer.detail}: return Met() or NotMet(reason)", session_id=self._session_id
+        )
+        return answer if said is None else replace(answer, said="not_met")
 
 
 async def _execute(check: CommandCheck, folder: str | None, first: bool) -> WorkAnswer:

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, Hooks, Impossible, Met, NotMet, Policy, Runtime, Until, Verdict, WrongUse, tool
+from endstop import Accept, Engine, Hooks, Impossible, Met, NotMet, Policy, Runtime, Until, Verdict, WrongUse, tool
 from endstop.decision import Limits
 from endstop.decision import events as ev
 from endstop.providers import Scripted, call
@@ -182,18 +182,39 @@ async def test_what_a_limit_ends_is_checked_as_it_is_then(tmp_path: Path) -> Non
     assert outcome.checked_by == "check"
 
 
-async def test_a_check_that_raises_says_nothing_and_the_run_goes_on(tmp_path: Path) -> None:
-    async def broken(run: Any) -> bool:
-        raise ZeroDivisionError("the check itself")
+def raises(run: Any) -> bool:
+    raise ZeroDivisionError("the check itself")
 
+
+def score_is_text(run: Any) -> NotMet:
+    return NotMet("no", score="0/1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("broken", [raises, score_is_text, lambda run: "a reason", lambda run: Accept()])
+async def test_a_check_that_raises_or_answers_something_else_lets_no_claim_through(broken: Any, tmp_path: Path) -> None:
     desk, record = Desk(), tmp_path / "run.jsonl"
-    engine = Engine(Scripted(call("write", n=1), "Done."), tools=desk.tools, until=broken)
+    engine = Engine(Scripted(lambda request: "Done."), tools=desk.tools, until=broken)
     async with engine.start("go", record=record) as run:
         outcome = await run.wait()
         events = [event async for event in run]
-    assert (outcome.stop_reason, outcome.work, outcome.checked_by) == ("text_final", "said", "")
-    assert all("ZeroDivisionError" in event.detail for event in events if isinstance(event, ev.CheckEnded))
+    assert outcome.stop_reason == "completion_rejected"
+    assert all(event.said == "not_met" for event in events if isinstance(event, ev.CheckEnded))
     assert (await replay(record)).same
+
+
+async def test_a_command_without_a_known_folder_is_asked_again_after_each_call_that_may_write(tmp_path: Path) -> None:
+    report = tmp_path / "report.txt"
+
+    @tool
+    def write_report(text: str) -> str:
+        """Write the report."""
+        report.write_text(text)
+        return "written"
+
+    claim = [call("finish_task", summary="It is written.")]
+    model = Scripted(claim, [call("write_report", text="all")], claim)
+    outcome = await Engine(model, tools=[write_report], until=f"test -f {report}").run("Write a report.")
+    assert (outcome.stop_reason, outcome.work) == ("until_met", "checked")
 
 
 async def test_an_evaluation_decides_over_the_check() -> None:
