@@ -121,7 +121,14 @@ def check_provider(provider: Any) -> None:
     if isinstance(provider, type):
         raise WrongUse(f"provider: {provider.__name__} is a class: create an instance, as in {provider.__name__}(...)")
     if not callable(getattr(provider, "stream", None)):
-        raise WrongUse(f"provider: {provider!r} has no method `stream`; see endstop.providers")
+        hint = "; see endstop.providers"
+        if isinstance(provider, list | tuple):
+            hint = ": write Fallback(one, another), or engine.race([one, another], prompt)"
+        elif type(provider).__name__ == "Engine":
+            hint = ": an engine is no provider; give the one that it has, or its model's name"
+        elif type(provider).__name__ in ("TestModel", "FunctionModel"):
+            hint = ": in a test write Scripted(...) of endstop.providers"
+        raise WrongUse(f"provider: {provider!r} has no method `stream`{hint}")
 
 
 def check_policy(policy: Any) -> None:
@@ -132,6 +139,8 @@ def check_policy(policy: Any) -> None:
             hint = ": write policy_from({...}), or Policy(...)"
         elif policy is Policy:
             hint = " but the class itself: write Policy()"
+        elif type(policy).__name__ in ("Limits", "UsageLimits"):
+            hint = ": write policy=Policy(limits=Limits(...))"
         raise WrongUse(f"policy: {policy!r} is not a Policy{hint}")
 
 

@@ -27,7 +27,10 @@ class Wrapper:
     def __init__(self, *providers: Provider) -> None:
         for provider in providers:
             if not callable(getattr(provider, "stream", None)):
-                raise WrongUse(f"{type(self).__name__}: {provider!r} is not a provider: it has no method `stream`")
+                name = type(self).__name__
+                several = isinstance(provider, list | tuple)
+                hint = f"write {name}(one, another)" if several else "it has no method `stream`"
+                raise WrongUse(f"{name}: {provider!r} is not a provider: {hint}")
         if not providers:
             raise WrongUse(f"{type(self).__name__} needs a provider to wrap")
         self.providers = providers

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from ..decision import AnyChunk
+from ..decision import AnyChunk, WrongUse
+from ..decision.errors import did_you_mean
 from ..decision.wrong_calls import checked
 from ._wrapper import RetryingStream, Wrapper
-from .errors import ProviderError
+from .errors import KINDS, ProviderError
 from .provider import Provider, Request
 
 NO_FALLBACK = frozenset({"cancelled", "exhausted"})
@@ -20,13 +21,16 @@ class Fallback(Wrapper):
     """Wrapper that uses the first provider and, when it fails, the next one. The last one's error is raised.
 
     after_output: whether to use the next provider even if part of the response had been emitted, which is then
-    retracted. unless: kinds of errors that are raised at once.
+    retracted. unless: kinds of errors that are raised at once (`KINDS`); all others go on to the next provider.
     """
 
     def __init__(self, *providers: Provider, after_output: bool = True, unless: Collection[str] = NO_FALLBACK) -> None:
         super().__init__(*providers)
         self._after_output = after_output
         self._unless = frozenset(unless)
+        for kind in self._unless:
+            if kind not in KINDS:
+                raise WrongUse(f"Fallback.unless: {kind!r} is no kind of errors{did_you_mean(str(kind), KINDS)}")
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:

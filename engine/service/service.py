@@ -355,7 +355,7 @@ class Service(SessionQueries):
 
         If another process executes the run, the request is left in the store for that process, which reads it within a
         second; a queued run is cancelled as soon as a process starts it. Raises Conflict if the run ended otherwise.
-        cause: recorded in the run's CANCEL_REQUESTED event.
+        cause: recorded in the run's CANCEL_REQUESTED event. Returns the session as stored: it may run still.
         """
         stored = await self.session(session_id, owner=owner)
         if is_received(stored):

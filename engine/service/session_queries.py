@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from msgspec.structs import replace
 
 from ..base.version import __version__
-from ..decision import Outcome
+from ..decision import Outcome, WrongUse
 from ..records.format import Header, encode_line
 from ..records.frames import Frames
 from ..store.base import GOING, SessionFilter, SessionStatus, Store, StoredRun, StoredSession
@@ -42,7 +42,8 @@ class SessionQueries:
         """Return a session. Raises Unknown if it does not exist or belongs to somebody else."""
         stored = await self.store.session(session_id)
         if stored is None or owner not in (None, stored.owner):
-            raise Unknown("session", f"there is no session {session_id[:100]!r}")
+            hint = ": that is a run's id, give the session's" if session_id.startswith("run_") else ""
+            raise Unknown("session", f"there is no session {session_id[:100]!r}{hint}")
         return stored
 
     async def sessions(
@@ -67,7 +68,8 @@ class SessionQueries:
         stored = await self.store.run(run_id)
         session = None if stored is None else await self.store.session(stored.session_id)
         if stored is None or session is None or owner not in (None, session.owner):
-            raise Unknown("run", f"there is no run {run_id[:100]!r}")
+            hint = ": that is a session's id, give its run_id" if run_id.startswith("session_") else ""
+            raise Unknown("run", f"there is no run {run_id[:100]!r}{hint}")
         return self._now(stored)
 
     async def runs(self, session_id: str, *, owner: str | None = None) -> list[StoredRun]:
@@ -109,7 +111,12 @@ class SessionQueries:
         return run if buffer is None else replace(run, last_seq=max(run.last_seq, buffer.last))
 
     def follow_run(self, run: StoredRun, after: int = 0) -> AsyncGenerator[Frames, None]:
-        """Yield the events of a run after number `after` as they come; an empty sequence while nothing happens."""
+        """Yield the events of a run after number `after` as they come; an empty sequence while nothing happens.
+
+        run: as `run(run_id)` returns it. Raises WrongUse for an id.
+        """
+        if not isinstance(run, StoredRun):
+            raise WrongUse(f"follow_run: {run!r} is not a run: give `await service.run(run_id)`")
         return self._reader.run(run.id, run.session_id, after)
 
     def follow_session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncGenerator[Frames, None]:

@@ -242,6 +242,9 @@ def check_function(where: str, function: Any, role: Role) -> None:
     signature = signature_of(function)
     if signature is None:
         return
+    first = next(iter(signature.parameters.values()), None)
+    if first is not None and arguments[:1] == ["completion"] and "RunContext" in str(first.annotation):
+        raise WrongUse(f"{where}: {name_of(function)} takes a RunContext first; {role.name} is called as {role.call}")
     if role.takes_context and (context := context_parameter(function)) is not None:
         arguments.append(context)
     try:

@@ -74,6 +74,8 @@ def web(
     Served by itself the app opens the service; mounted, the outer app has to (`lifespan=service.lifespan`).
     Raises WrongUse if `cors` is `*` without tokens, or has an entry that is not an origin.
     """
+    if not isinstance(service, Service):
+        raise WrongUse(f"web: {service!r} is not a Service: write web(Service(engine))")
     check_functions(auth=auth)
     if "*" in cors and not isinstance(auth, BearerTokens):
         raise WrongUse("cors=['*'] lets any web page use this server: protect it with tokens (auth=BearerTokens(...))")
