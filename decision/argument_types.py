@@ -55,7 +55,7 @@ def _is_a(value: Any, kind: type) -> bool:
     if kind in (int, float):
         return isinstance(value, int | kind) and not isinstance(value, bool)
     if kind is type:
-        return isinstance(value, type)
+        return isinstance(value, type) or get_origin(value) is not None  # list[A], A | B and the like are types, too
     if kind in (IO, TextIO, BinaryIO):
         return hasattr(value, "read") or hasattr(value, "write")
     if kind.__name__ == "Callable":
@@ -118,6 +118,8 @@ def describe_type(kind: Any, none: str = NOTHING) -> str:
 def _describe_class(kind: type, parts: tuple[Any, ...], none: str) -> str:
     if kind is type:
         return "a class"
+    if kind is types.UnionType:
+        return "a union, as in A | B"
     if kind in (IO, TextIO, BinaryIO):
         return "an open file"
     if issubclass(kind, Mapping):

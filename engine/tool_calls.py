@@ -66,7 +66,7 @@ from .tools.results import (
 )
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool
-from .user_errors import log_unusable_answer
+from .user_errors import log_unusable_answer, log_user_error
 
 MOST_AT_ONCE = 200
 """Number of calls of one response after which other tasks of the event loop get a turn."""
@@ -467,7 +467,12 @@ class CompletionCalls:
         """Parse the arguments of a call; those of a completion only once. Raises InvalidArguments."""
         if self._parsed is not None and self._parsed[0] == call:
             return self._parsed[1]
-        arguments = tool.parse(call.arguments)
+        try:
+            arguments = tool.parse(call.arguments)
+        except InvalidArguments as error:
+            if error.__cause__ is not None:  # a bug in a validator of the user's type
+                log_user_error("tool", tool.function, error.__cause__, call_id=call.id)
+            raise
         if tool.kind == "completion":
             self._parsed = call, arguments
         return arguments

@@ -76,7 +76,8 @@ class OutputType:
         try:
             return self._codec.read(text)
         except Exception as error:  # includes what a validator of the type raises
-            raise InvalidArguments(self._codec.complaint(NAME, error)) from None
+            is_bug = not isinstance(error, ValueError | AssertionError | msgspec.MsgspecError | RecursionError)
+            raise InvalidArguments(self._codec.complaint(NAME, error)) from (error if is_bug else None)
 
     def write(self, output: Any, written: str) -> str:
         """Return the output as JSON from which an equal output can be read.

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 from ..decision import WrongUse
-from ..decision.errors import did_you_mean
+from ..decision.errors import did_you_mean, error_text
 from .run_context import check_context, model_parameters
 
 if TYPE_CHECKING:
@@ -61,6 +61,10 @@ class SignatureArguments:
             parsed = self._model.model_validate_json(text.strip() or "{}")
         except ValidationError as error:
             raise InvalidArguments(describe_errors(self._tool, error)) from None
+        except Exception as error:  # a bug in a validator of a type, which the loop logs
+            raise InvalidArguments(
+                f"The arguments of {self._tool} could not be checked: {error_text(error)}"
+            ) from error
         return {name: getattr(parsed, field) for name, field in self._fields.items()}
 
     @cached_property

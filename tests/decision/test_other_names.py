@@ -24,7 +24,9 @@ ENTRIES = [
     for name, said in names.items()
 ]
 ARGUMENTS = [
-    entry for entry in ENTRIES if entry[0][0].isupper() | (entry[0] in ("tool", "call")) and not re.search(r"\.$| ", entry[0])
+    entry
+    for entry in ENTRIES
+    if entry[0][0].isupper() | (entry[0] in ("tool", "call")) and not re.search(r"\.$| ", entry[0])
 ]
 ATTRIBUTES = [(owner[:-1], *entry) for owner, *entry in ENTRIES if owner.endswith(".")]
 USES = [(owner.removeprefix("use of "), *entry) for owner, *entry in ENTRIES if owner.startswith("use of ")]

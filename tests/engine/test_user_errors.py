@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from endstop.dependencies import DepsFailed
 from endstop.providers import Scripted, call
 from endstop.testing import FakeClock
 from endstop.tools import workspace_tools
+from pydantic import BaseModel, field_validator
 
 DONE = [call("finish_task", summary="done")]
 PLAN = [call("work", id="w")]
@@ -336,3 +338,69 @@ async def test_half_a_character_in_an_error_is_logged_as_a_replacement_so_that_a
     for text in (caplog.text, record.__dict__["error"], record.exc_text or ""):
         text.encode()
         assert "half: \ufffd" in text
+
+
+class Broken(BaseModel):
+    """A type whose validator has a bug."""
+
+    city: str
+
+    @field_validator("city")
+    @classmethod
+    def check(cls, value: str) -> str:
+        return {}[value]  # type: ignore[no-any-return]
+
+
+@dataclass
+class BrokenToo:
+    """The same in a dataclass."""
+
+    city: str
+
+    def __post_init__(self) -> None:
+        self.city.uper()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", [Broken, BrokenToo])
+async def test_a_bug_in_a_validator_of_an_argument_is_told_to_the_model_and_logged(
+    kind: type, caplog: pytest.LogCaptureFixture
+) -> None:
+    def look(at: Any) -> str:
+        """Look."""
+        return "seen"
+
+    look.__annotations__["at"] = kind
+    model = Scripted([call("look", at={"city": "Rome"})], "I cannot.")
+    outcome = await Engine(model, tools=[tool(look)]).run("Look.")
+    assert outcome.status == "completed"
+    assert "Error" in model.requests[1].messages[-1].content
+    (record,) = caplog.records
+    assert "look" in record.getMessage()
+    assert __file__ in caplog.text
+
+
+@pytest.mark.parametrize("kind", [Broken, BrokenToo])
+async def test_a_bug_in_a_validator_of_the_output_is_logged(kind: type, caplog: pytest.LogCaptureFixture) -> None:
+    model = Scripted(*[[call("final_result", city="Rome")]] * 9)
+    await Engine(model, output=kind).run("Where?")
+    first = caplog.records[0]
+    assert first.exc_info is not None
+    assert __file__ in caplog.text
+
+
+@dataclass
+class Strict:
+    """A type that refuses a value."""
+
+    city: str
+
+    def __post_init__(self) -> None:
+        if self.city != "Rome":
+            raise ValueError("only Rome")
+
+
+async def test_a_value_that_a_validator_refuses_is_no_bug(caplog: pytest.LogCaptureFixture) -> None:
+    model = Scripted([call("final_result", city="Paris")], [call("final_result", city="Rome")])
+    outcome = await Engine(model, output=Strict).run("Where?")
+    assert outcome.output == Strict("Rome")
+    assert caplog.records == []

@@ -1,11 +1,12 @@
 """A type of output: the schema that the model sees, and what is read and written."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, Optional, TypedDict, Union
 
 import msgspec
 import pytest
-from endstop import InvalidArguments, WrongUse
+from endstop import Engine, InvalidArguments, WrongUse
+from endstop.providers import Scripted
 from endstop.tools.output import NAME, OutputTool, OutputType, output_type_of
 from msgspec import Struct
 from pydantic import BaseModel, Field, computed_field, field_validator
@@ -168,3 +169,10 @@ def test_a_type_without_a_schema_is_wrong_use(kind: Any) -> None:
 def test_a_text_needs_no_tool() -> None:
     assert output_type_of(str) is None
     assert output_type_of(None) is None
+
+
+@pytest.mark.parametrize(
+    "form", [list[int], dict[str, int], Union[int, str], Optional[int], int | str, Literal["a", "b"]], ids=str  # noqa: UP007, UP045
+)
+def test_each_form_of_a_type_is_taken(form: Any) -> None:
+    assert Engine(Scripted("x"), output=form).config.output is not None
