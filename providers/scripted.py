@@ -14,6 +14,8 @@ function from the request to a response instead.
 
 from __future__ import annotations
 
+import inspect
+import reprlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -86,7 +88,15 @@ class Scripted:
         self._function: Callable[[Request], Response] | None = None
         self._responses: Iterator[Response] = iter(responses)
         if len(responses) == 1 and callable(responses[0]):
+            if responses[0] in (say, call) or isinstance(responses[0], type):
+                name = responses[0].__name__
+                raise WrongUse(f"Scripted: {name} itself is no response: write say('...') or call('name')")
             self._function = responses[0]
+            return
+        for number, response in enumerate(responses, 1):
+            _check(response, f"Scripted: response {number}")
+        if len(responses) == 1 and _is_several(responses[0]):
+            raise WrongUse("Scripted: its one response is a list of responses: write Scripted(*responses)")
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
@@ -102,7 +112,9 @@ class Scripted:
 
     def _response(self, request: Request) -> Response:
         if self._function is not None:
-            return self._function(request)
+            response = self._function(request)
+            _check(response, f"Scripted: what {getattr(self._function, '__name__', 'the function')} returned")
+            return response
         try:
             return next(self._responses)
         except StopIteration:
@@ -128,6 +140,30 @@ class Scripted:
             yield FinishReport("tool_calls" if called else "stop", word)
         if not reported:
             yield UsageReport(self._usage)
+
+
+def _check(response: Any, what: str) -> None:
+    """Raise WrongUse unless this can be a response, as far as that is known before it is played."""
+    hint = "write a text, say(...), call(...), an error, or a list of these"
+    if inspect.iscoroutine(response):
+        response.close()
+        raise WrongUse(f"{what} is a coroutine: write a plain function")
+    if isinstance(response, Mapping) or not (_is_part(response) or isinstance(response, Iterable)):
+        raise WrongUse(f"{what} is {reprlib.repr(response)}, of type {type(response).__name__}: {hint}")
+    if isinstance(response, list | tuple):
+        for part in response:
+            _check(part, f"{what}: a part of {reprlib.repr(response)}")
+
+
+def _is_part(item: Any) -> bool:
+    return isinstance(item, str | Exception | AnyChunk) or hasattr(item, "wait")
+
+
+def _is_several(response: Any) -> bool:
+    """Return whether this looks like several responses in one list, because one of them is a list of texts or calls."""
+    if not isinstance(response, list) or len(response) < 2:
+        return False
+    return any(isinstance(part, list) and any(isinstance(inner, list) for inner in part) for part in response)
 
 
 def _flat(items: Iterable[Any]) -> Iterator[Any]:

@@ -172,7 +172,9 @@ def test_a_text_needs_no_tool() -> None:
 
 
 @pytest.mark.parametrize(
-    "form", [list[int], dict[str, int], Union[int, str], Optional[int], int | str, Literal["a", "b"]], ids=str  # noqa: UP007, UP045
+    "form",
+    [list[int], dict[str, int], Union[int, str], Optional[int], int | str, Literal["a", "b"]],  # noqa: UP007, UP045
+    ids=str,
 )
 def test_each_form_of_a_type_is_taken(form: Any) -> None:
     assert Engine(Scripted("x"), output=form).config.output is not None
