@@ -35,6 +35,7 @@ counts as a no, and if the question was about a call, the model gets its text.""
 MOST_STEPS_GRANTED = 999_999
 """Most steps that the user may grant at once."""
 
+_MORE_THAN_A_YES = re.compile(r"[\d(){}\[\]=]")
 _STEPS = re.compile(r"\+?(\d{1,6})( more)?( steps?)?\.?", re.IGNORECASE)
 """Matches a reply that is a number of steps."""
 
@@ -62,6 +63,13 @@ def calls_of(questions: Sequence[Question]) -> tuple[ToolCall, ...]:
     return tuple(ToolCall(q.call_id, q.tool, encode_line(q.arguments).decode()) for q in questions if q.tool)
 
 
+def one_answer(call_id: Any, answer: Any) -> Mapping[str, Any]:
+    """Return the answer to one question, under its id. Raises WrongUse for anything else than an id."""
+    if not isinstance(call_id, str):
+        raise WrongUse(f"call_id is of type {type(call_id).__name__}: give the id of a question, `question.call_id`")
+    return {call_id: answer}
+
+
 def check_answers(
     questions: Sequence[Question], answers: Mapping[str, Any], toolbox: Toolbox, redacted: Collection[str], where: str
 ) -> tuple[AnswerGiven, ...]:
@@ -83,6 +91,8 @@ def _check_answer(
         raise WrongUse(f"no question {call_id!r} is open in {where} (open: {waiting})")
     if isinstance(given, Approve | Deny) and question.tool is None:
         raise WrongUse(f"question {call_id!r} in {where} does not ask for approval: use answer({call_id!r}, text)")
+    if isinstance(given, bool) or given in (Approve, Deny):
+        raise WrongUse(f"the answer to {call_id!r} in {where} is {given!r}: write Approve() or Deny('why')")
     answer = _read(question, given, toolbox)
     if answer.says == "yes" and answer.arguments is None and call_id in redacted:
         raise WrongUse(
@@ -128,7 +138,15 @@ def understood(question: Question, text: str) -> Reply | None:
     if not question.wants_yes_or_no:
         return None
     says = _parse_extension(text) if question.extends else parse_reply(text)
+    if says == "yes" and question.tool is not None and _says_more(text, question.call_id):
+        says = "unclear"
     return "no" if says == "unclear" and question.unclear >= ASK_AGAIN else says
+
+
+def _says_more(text: str, call_id: str) -> bool:
+    """Return whether a yes to a call has more than a yes: another call's id, an amount or code, which would be lost."""
+    rest = text.replace(call_id, "").strip()
+    return rest != "1" and _MORE_THAN_A_YES.search(rest) is not None
 
 
 def check_granted(steps: int) -> None:

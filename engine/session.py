@@ -16,7 +16,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
-from .answers import Answer, AnswerGiven, check_answers, check_granted, with_expired
+from .answers import Answer, AnswerGiven, check_answers, check_granted, one_answer, with_expired
 from .approvals import Approve, Deny
 from .base.ids import new_run_id, new_session_id
 from .config import RunConfig
@@ -179,14 +179,14 @@ class Session(Generic[DepsT, OutputT]):
         If several questions are open, the run pauses again until the last one is answered. Raises WrongUse if the
         question is not open.
         """
-        return self.start_answers({call_id: text}, deps=deps, run_id=run_id)
+        return self.start_answers(one_answer(call_id, text), deps=deps, run_id=run_id)
 
     async def answer(self, call_id: str, text: Prompt, *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Answer an open question and wait for the outcome.
 
         call_id: of the question, in `questions`. text: or texts and images, as in a prompt. deps: as in `start`.
         """
-        return await self.answer_all({call_id: text}, deps=deps)
+        return await self.answer_all(one_answer(call_id, text), deps=deps)
 
     async def approve(
         self, call_id: str, arguments: Mapping[str, Any] | None = None, *, deps: DepsT | None = None
@@ -196,14 +196,14 @@ class Session(Generic[DepsT, OutputT]):
         call_id: of the question, in `questions`. arguments: replace all arguments that the model gave the call.
         deps: as in `start`. Raises WrongUse if no such call is waiting, or the arguments do not fit its tool.
         """
-        return await self.answer_all({call_id: Approve(arguments)}, deps=deps)
+        return await self.answer_all(one_answer(call_id, Approve(arguments)), deps=deps)
 
     async def deny(self, call_id: str, reason: str = "", *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Deny a call that waits for approval, and wait for the outcome.
 
         call_id: of the question, in `questions`. reason: given to the model as the result. deps: as in `start`.
         """
-        return await self.answer_all({call_id: Deny(reason)}, deps=deps)
+        return await self.answer_all(one_answer(call_id, Deny(reason)), deps=deps)
 
     async def extend(self, steps: int, call_id: str | None = None, *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Grant this many steps to a run that asks for more, and wait for the outcome.
@@ -302,7 +302,9 @@ class Session(Generic[DepsT, OutputT]):
         """
         point = self._state.interrupted
         if point is None:
-            raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end")
+            open_ones = ", ".join(question.call_id for question in self.questions)
+            hint = f", and waits for answers ({open_ones}): approve, deny or answer them" if open_ones else ""
+            raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end{hint}")
         self._check_what_is_brought()
         point.check_copy()
         return self._new_run(RunContinued(point), point.started.run_id, deps)

@@ -37,7 +37,7 @@ OPTIONS = [(name, said) for owner, name, said in ENTRIES if owner == "command li
 GIVEN = set(
     """Deps api_base asyncio async_for base64 ctx deps description event fleet model name outcome piece
     owner Path path prompt provider raise result
-    run run_id server session session_id tasks text tools engine kind metadata""".split()
+    run run_id server session session_id tasks text tools engine kind metadata call_id reason""".split()
 )
 """Names in code that a reader has, or puts in."""
 

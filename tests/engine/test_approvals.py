@@ -19,6 +19,7 @@ from endstop import (
     Redaction,
     Tool,
     read_record,
+    tool,
 )
 from endstop.decision import Policy, ToolResult, WrongUse
 from endstop.decision import events as ev
@@ -541,3 +542,44 @@ async def test_killed_while_it_asks_the_function_is_not_asked_again(tmp_path: Pa
             outcome = await run.wait()
         assert ([q.call_id for q in outcome.questions], len(shop.asked), shop.done) == (["c1"], 1, [])
         assert (await replay(str(path))).same
+
+
+@tool(approval=True)
+def transfer(amount: int) -> str:
+    """Transfer an amount."""
+    return f"{amount} transferred"
+
+
+async def waiting() -> Any:
+    model = Scripted([call("transfer", amount=5, id="c1"), call("transfer", amount=9, id="c2")], "Done.", "Done.")
+    session = Engine(model, tools=[transfer]).session()
+    assert (await session.run("Pay")).status == "awaiting_input"
+    return session
+
+
+@pytest.mark.parametrize(
+    "text", ["approve c2", "yes, c2", "Approve(arguments={'amount': 1})", "ok, amount=1", "yes (both)"]
+)
+async def test_a_yes_that_says_more_than_yes_is_asked_again_and_runs_nothing(text: str) -> None:
+    session = await waiting()
+    outcome = await session.answer("c1", text)
+    assert outcome.status == "awaiting_input"
+    assert {question.call_id for question in session.questions} == {"c1", "c2"}
+
+
+@pytest.mark.parametrize("text", ["yes", "ok", "approve c1", "Yes, please.", "1"])
+async def test_a_plain_yes_approves(text: str) -> None:
+    session = await waiting()
+    await session.answer("c1", text)
+    assert [question.call_id for question in session.questions] == ["c2"]
+
+
+@pytest.mark.parametrize("given", [True, False, Approve, Deny])
+async def test_what_another_library_answers_is_told_with_what_to_write(given: Any) -> None:
+    session = await waiting()
+    with pytest.raises(WrongUse, match=r"write Approve\(\) or Deny\('why'\)"):
+        await session.answer_all({"c1": given})
+    with pytest.raises(WrongUse, match=r"question\.call_id"):
+        await session.approve(session.questions[0])
+    with pytest.raises(WrongUse, match=r"waits for answers \(c1, c2\)"):
+        session.start_resumed()
