@@ -421,6 +421,9 @@ class ToolCalls:
             results.pass_on(call, value.questions)
             return
         content, status = render_result(value)
+        if value is None and tool.promised_type:
+            why = f"it is annotated -> {tool.promised_type} and returned None: a `return` is missing"
+            log_unusable_answer("tool", tool.function, why, call_id=call.id)
         if status == "error" and not isinstance(value, CallOutcome | Completion | Continue | Phase):
             log_unusable_answer("tool", tool.function, content, call_id=call.id)
         results.answer(call, content, status, images_in(value))

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from hashlib import blake2b
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
@@ -465,12 +465,25 @@ def reports_completion(value: Any) -> str:
     return next((str(name) for name in about_run if _says_done(_normalize(str(name)), said[name])), "")
 
 
+def _return_hint(function: Callable[..., Any]) -> Any:
+    """Return the type that a function returns by its annotation; Any without one."""
+    try:
+        return get_type_hints(inspect.unwrap(function)).get("return", Any)
+    except (NameError, TypeError, AttributeError):  # a name that exists only for type checkers, or not a function
+        return Any
+
+
+def promised_type(function: Callable[..., Any]) -> str:
+    """Return the name of the type that a function returns by its annotation; empty without one, or if None is of it."""
+    hint = _return_hint(function)
+    if hint in (Any, object, type(None)) or type(None) in get_args(hint) or isinstance(hint, TypeVar):
+        return ""
+    return str(getattr(hint, "__name__", hint))
+
+
 def returns_report(function: Callable[..., Any]) -> str:
     """Return the name of the report type that a function returns by its annotation; empty if it returns none."""
-    try:
-        hint = get_type_hints(inspect.unwrap(function)).get("return")
-    except (NameError, TypeError, AttributeError):  # a name that exists only for type checkers, or not a function
-        return ""
+    hint = _return_hint(function)
     found = [one.__name__ for one in (hint, *get_args(hint)) if one in (Completion, Phase, Continue)]
     return found[0] if found else ""
 

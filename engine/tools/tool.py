@@ -40,7 +40,7 @@ from ..decision.transcript import tools_size
 from ..decision.wrong_calls import checked, explained
 from ..providers.surrogate_pairs import with_whole_characters
 from .call_progress import last_item
-from .results import consume_iterators, contains_iterator, returns_report
+from .results import consume_iterators, contains_iterator, promised_type, returns_report
 from .run_context import context_parameter, deps_type, model_parameters, with_context
 from .schema import InvalidArguments, SchemaArguments, SignatureArguments
 from .side_effects import has_side_effects
@@ -246,6 +246,11 @@ class Tool:
         schema = self._arguments.schema
         members = schema.get("properties", {})
         return tuple(name for name in schema.get("required", ()) if members.get(name, {}).get("type") == "string")
+
+    @cached_property
+    def promised_type(self) -> str:
+        """Name of the type that its function returns by its annotation, if None is not of it; empty if any value is."""
+        return "" if self._is_generator else promised_type(self.function)
 
     @cached_property
     def _context_parameter(self) -> str | None:

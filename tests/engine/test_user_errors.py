@@ -404,3 +404,25 @@ async def test_a_value_that_a_validator_refuses_is_no_bug(caplog: pytest.LogCapt
     outcome = await Engine(model, output=Strict).run("Where?")
     assert outcome.output == Strict("Rome")
     assert caplog.records == []
+
+
+async def test_a_tool_that_forgets_to_return_what_it_promises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    def price(item: str) -> float:
+        """Return a price."""
+        float(len(item))  # type: ignore[return]
+
+    @tool
+    def note(text: str) -> str | None:
+        """Note a text."""
+        return None
+
+    @tool
+    def remember(text: str):  # type: ignore[no-untyped-def]
+        """Remember a text."""
+
+    calls = [call("price", item="a")], [call("note", text="a")], [call("remember", text="a")]
+    await Engine(Scripted(*calls, "Done."), tools=[price, note, remember]).run("Go.")
+    (record,) = caplog.records
+    assert "price" in record.getMessage()
+    assert "annotated -> float and returned None: a `return` is missing" in record.getMessage()
