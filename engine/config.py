@@ -219,11 +219,12 @@ def policy_for_output(policy: Policy) -> Policy:
 
 
 def check_offered(tools: Sequence[Tool], presets: Sequence[Tool]) -> None:
-    """Check the tools of an engine, and warn of those that seem to lack a kind. Raises WrongUse."""
+    """Check the tools of an engine, and warn of what their authors seem to have forgotten. Raises WrongUse."""
     check_tools("tools", tools)
     check_tools("presets", presets)
-    for warning in filter(None, (getattr(tool, "kind_warning", "") for tool in (*tools, *presets))):
-        log_warning(warning)
+    for tool in (*tools, *presets):
+        for warning in filter(None, (getattr(tool, "kind_warning", ""), getattr(tool, "docstring_warning", ""))):
+            log_warning(warning)
 
 
 def toolbox_of(tools: Sequence[Tool], presets: Sequence[Tool], policy: Policy) -> Toolbox:

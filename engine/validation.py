@@ -105,8 +105,10 @@ def as_tuple(role: str, functions: Iterable[Callable[..., Any]]) -> tuple[Any, .
 def check_tools(role: str, tools: Any) -> None:
     """Check that tools are a sequence, and that their names are ones that a model can call."""
     if isinstance(tools, str) or not isinstance(tools, Iterable):
-        what = getattr(tools, "name", None) or preview(tools)
+        what = getattr(tools, "name", None) or getattr(tools, "__name__", None) or preview(tools)
         raise WrongUse(f"{role} is {preview(tools)}: {role} takes several tools: write {role}=[{what}]")
+    if isinstance(tools, Mapping):
+        raise WrongUse(f"{role} is a mapping: {role} takes the tools themselves: write {role}=[*{role}.values()]")
     for tool in tools:
         name = getattr(tool, "name", None)
         if isinstance(name, str) and not CALLABLE_NAME.fullmatch(name):

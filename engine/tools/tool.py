@@ -154,6 +154,8 @@ class Tool:
         if kind == "completion" and COMPLETION_MARK not in self._about:
             self._about = f"{COMPLETION_MARK} {self._about}"
         notes = {param.arg_name: param.description for param in described.params if param.description}
+        self.docstring_warning = _unknown_arguments(self.name, notes, function)
+        """Warning to log at the start if the docstring describes an argument that the function lacks; else empty."""
         self._arguments = (
             SignatureArguments(function, self.name, notes)
             if parameters is None
@@ -316,7 +318,15 @@ def tool(
 
 @explained
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
-    """Make a tool of a function, as a decorator. The options are those of `Tool`. Raises WrongUse."""
+    """Make a tool of a function, as a decorator: `@tool`, or `@tool(reads=True)`. Raises WrongUse.
+
+    name, description: in place of those of the function and its docstring.
+    kind: `ordinary`, `completion`, `question` or `think`.
+    reads: a call changes nothing. polls: the same result again is expected. parallel: calls may run at the same time.
+    completes: it may also return a Completion, a Phase or a Continue.
+    timeout: seconds for one call. approval: whether a call needs the user's approval, or a function of the arguments.
+    parameters: a JSON schema in place of the type hints. final, check: see `Tool`, which has all of this at length.
+    """
     for option in options:
         if option not in TOOL_OPTIONS:
             raise WrongCall(f"tool has no option {option!r}{wrong_name('tool', option, TOOL_OPTIONS)}")
@@ -330,6 +340,17 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
 def default_kind(description: str) -> ToolKind:
     """Return the kind of a tool without a given kind: `completion` if the description has the completion mark."""
     return "completion" if COMPLETION_MARK in description else "ordinary"
+
+
+def _unknown_arguments(tool: str, described: Iterable[str], function: Any) -> str:
+    parameters = inspect.signature(function).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return ""
+    unknown = [name.lstrip("*") for name in described if name.lstrip("*") not in parameters]
+    if not unknown:
+        return ""
+    hint = did_you_mean(unknown[0], parameters)
+    return f"tool {tool!r}: its docstring describes {unknown[0]!r}, which is no argument of its function{hint}"
 
 
 def _without_partial(function: Any) -> Any:
