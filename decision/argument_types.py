@@ -44,6 +44,8 @@ def fits(value: Any, kind: Any) -> bool:
         return any(fits(value, part) for part in parts)
     if origin is Literal:
         return any(value == part and type(value) is type(part) for part in parts)
+    if origin is type:
+        return is_type(value)
     if origin is not None:
         return _is_a(value, origin) and _elements_fit(value, origin, parts)
     if kind is None:
@@ -51,11 +53,18 @@ def fits(value: Any, kind: Any) -> bool:
     return kind in (Any, object) or not isinstance(kind, type) or _is_a(value, kind)
 
 
+def is_type(value: Any) -> bool:
+    """Return whether a value is a type as it may stand in an annotation: a class, `list[int]`, `A | B`, a `Literal`."""
+    return isinstance(value, type) or get_origin(value) is not None or type(value).__module__ in _TYPING
+
+
+_TYPING = ("typing", "typing_extensions")
+"""Modules of the classes of `NewType`, `TypeAliasType` and other types without an origin."""
+
+
 def _is_a(value: Any, kind: type) -> bool:
     if kind in (int, float):
         return isinstance(value, int | kind) and not isinstance(value, bool)
-    if kind is type:
-        return isinstance(value, type) or get_origin(value) is not None  # list[A], A | B and the like are types, too
     if kind in (IO, TextIO, BinaryIO):
         return hasattr(value, "read") or hasattr(value, "write")
     if kind.__name__ == "Callable":
@@ -78,7 +87,7 @@ _RUNTIME = (Iterable, Iterator)
 
 
 def _elements_fit(value: Any, origin: type, parts: tuple[Any, ...]) -> bool:
-    if not isinstance(value, list | tuple) or not parts or origin is type:
+    if not isinstance(value, list | tuple) or not parts:
         return True
     if origin is tuple and Ellipsis not in parts:
         return len(value) == len(parts) and all(map(fits, value, parts))
@@ -110,6 +119,8 @@ def describe_type(kind: Any, none: str = NOTHING) -> str:
         return _ONE[kind]
     if origin is Callable or kind is Callable:
         return "a function"
+    if origin is type or kind is types.UnionType:
+        return "a type, as in list[int] or A | B"
     if isinstance(origin or kind, type):
         return _describe_class(origin or kind, parts, none)
     return str(kind)

@@ -21,12 +21,15 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import reprlib
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from typing import Any, Protocol, get_args
 
 import msgspec
 
 from ..decision import WrongUse
+from ..decision.argument_types import is_type
 from ..decision.errors import error_text
 from .results import Completion
 from .schema import InvalidArguments, SignatureArguments, describe_errors, without_keywords
@@ -53,7 +56,7 @@ class OutputType:
     """
 
     def __init__(self, kind: Any) -> None:
-        self.label = kind.__name__ if inspect.isclass(kind) and not get_args(kind) else _MODULES.sub("", str(kind))
+        self.label = _label_of(kind)
         """Name of the type, for messages and for the model."""
         self._codec = _codec_of(kind, self.label)
         about = _docstring_of(kind)
@@ -89,6 +92,10 @@ class OutputType:
             return text if self._codec.read(text) == output else written
         except Exception:  # the type cannot write what it has read, or read it again
             return written
+
+
+def _label_of(kind: Any) -> str:
+    return kind.__name__ if inspect.isclass(kind) and not get_args(kind) else _MODULES.sub("", str(kind))
 
 
 class OutputTool(Tool):
@@ -145,7 +152,29 @@ class OutputArguments(SignatureArguments):
 
 def output_type_of(output: Any) -> OutputType | None:
     """Return the output type of an engine; None for plain text (`output=None` or `str`). Raises WrongUse."""
-    return None if output is None or output is str else OutputType(output)
+    if output is None or output is str:
+        return None
+    if not is_type(output):
+        raise WrongUse(f"output is {_what_is_no_type(output)}")
+    return OutputType(output)
+
+
+def _what_is_no_type(output: Any) -> str:
+    """Return what somebody wrote in the place of a type, and what to write."""
+    shown = reprlib.repr(output)
+    if isinstance(output, list | tuple | set | frozenset) and output and all(map(is_type, output)):
+        one = " | ".join(map(_label_of, output))
+        ways = f"output={one} for one of them, output=list[{one}] for many"
+        return f"a {type(output).__name__} with {'a type' if len(output) == 1 else 'types'}: write {ways}"
+    if isinstance(output, str):
+        return f"{shown}, a text: write the type itself, without quotation marks"
+    if isinstance(output, Mapping):
+        return f"{shown}, a mapping: write a type, such as a pydantic model or a dataclass with these fields"
+    if inspect.isroutine(output) or isinstance(output, Tool):
+        name = getattr(output, "__name__", "")
+        return f"the function {name}: write the type of what a run returns, and check it with Hooks(gates=[{name}])"
+    kind = type(output).__name__
+    return f"{shown}, of type {kind}: write a type, such as output={kind}"
 
 
 def complaint(name: str, what: str) -> str:
@@ -213,6 +242,8 @@ def _codec_of(kind: Any, label: str) -> _Codec:
             if codec.schema:
                 return codec
             reasons.append("its schema allows anything")
+    if getattr(kind, "__bases__", ()) == (object,) and "__annotations__" in vars(kind) and not is_dataclass(kind):
+        raise WrongUse(f"output is {label[:80]}, of which no JSON schema can be made: put @dataclass on the class")
     raise WrongUse(
         f"output is {label[:80]}, of which no JSON schema can be made: give a pydantic model, a dataclass, a "
         f"TypedDict, a msgspec Struct, or a list or a union of such ({reasons[0]})"

@@ -373,7 +373,7 @@ async def test_deps_and_the_output_type_come_from_a_file_also_of_a_resumed_run(t
         ("--deps", "typed.py:nothing", "there is no 'nothing' in typed.py"),
         ("--deps", "typed.py:Port", "deps: Port is a class"),
         ("--output-type", "nowhere.py:Port", "no such file"),
-        ("--output-type", "typed.py:host", "of which no JSON schema can be made"),
+        ("--output-type", "typed.py:host", "output is the function host: write the type"),
     ],
 )
 async def test_a_name_that_is_wrong_is_refused(tmp_path: Path, option: str, value: str, says: str) -> None:

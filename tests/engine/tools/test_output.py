@@ -1,15 +1,18 @@
 """A type of output: the schema that the model sees, and what is read and written."""
 
+import types
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Optional, TypedDict, Union
+from typing import Annotated, Any, Literal, NewType, Optional, TypedDict, Union
 
 import msgspec
 import pytest
 from endstop import Engine, InvalidArguments, WrongUse
+from endstop.decision.argument_types import describe_type, fits
 from endstop.providers import Scripted
 from endstop.tools.output import NAME, OutputTool, OutputType, output_type_of
 from msgspec import Struct
 from pydantic import BaseModel, Field, computed_field, field_validator
+from typing_extensions import TypeAliasType
 
 
 class Model(BaseModel):
@@ -160,10 +163,75 @@ class Unknown:
     pass
 
 
-@pytest.mark.parametrize("kind", [Unknown, Any, object, "Nowhere", 5, [Model, Plain], list[Unknown]])
+@pytest.mark.parametrize("kind", [Unknown, Any, object, list[Unknown]])
 def test_a_type_without_a_schema_is_wrong_use(kind: Any) -> None:
     with pytest.raises(WrongUse, match=r"^output is .*no JSON schema can be made: give a pydantic model"):
         output_type_of(kind)
+
+
+class Undecorated:
+    host: str
+
+
+def summary(text: str) -> Plain:
+    return Plain(text, 1)
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ([Model, Plain], "a list with types: write output=Model | Plain for one of them, output=list[Model | Plain]"),
+        ([Model], "a list with a type: write output=Model for one of them, output=list[Model] for many"),
+        ((Plain, None | int), "a tuple with types: write output=Plain | None | int"),
+        ("Model", "'Model', a text: write the type itself"),
+        ({"type": "object"}, "{'type': 'object'}, a mapping: write a type"),
+        (Plain("a", 1), "Plain(host='a', port=1), of type Plain: write a type, such as output=Plain"),
+        (5, "5, of type int: write a type, such as output=int"),
+        (
+            summary,
+            "the function summary: write the type of what a run returns, and check it with Hooks(gates=[summary])",
+        ),
+        (len, "the function len: "),
+        (lambda: 1, "the function <lambda>: "),
+        (Undecorated, "Undecorated, of which no JSON schema can be made: put @dataclass on the class"),
+    ],
+)
+def test_what_is_no_type_is_told_with_what_to_write(written: Any, says: str) -> None:
+    with pytest.raises(WrongUse) as caught:
+        Engine(Scripted(), output=written)
+    assert str(caught.value).startswith(f"output is {says}")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Model,
+        list[Plain],
+        dict[str, int],
+        tuple[int, ...],
+        Model | Plain,
+        Union[Model, Plain],  # noqa: UP007  as people write it
+        Optional[Model],  # noqa: UP045
+        Literal["a", "b"],
+        Annotated[int, Field(gt=0)],
+        NewType("Name", str),
+        int,
+        TypeAliasType("Hosts", list[str]),
+    ],
+)
+def test_an_engine_takes_each_kind_of_type(kind: Any) -> None:
+    assert NAME in Engine(Scripted(), output=kind).config.toolbox
+
+
+@pytest.mark.parametrize("kind", [Model, list[Plain], Union[Model, Plain], Literal["a"], Any, NewType("Name", str)])  # noqa: UP007
+def test_a_parameter_for_types_takes_each_kind_of_type(kind: Any) -> None:
+    assert fits(kind, type[Any] | types.UnionType | None)
+
+
+@pytest.mark.parametrize("value", [5, "int", [int], Plain("a", 1), len])
+def test_a_parameter_for_types_takes_nothing_else(value: Any) -> None:
+    assert not fits(value, type[Any] | types.UnionType | None)
+    assert describe_type(type[Any] | types.UnionType | None) == "a type, as in list[int] or A | B, or None"
 
 
 def test_a_text_needs_no_tool() -> None:
