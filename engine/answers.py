@@ -37,6 +37,8 @@ MOST_STEPS_GRANTED = 999_999
 
 _STEPS = re.compile(r"\+?(\d{1,6})( more)?( steps?)?\.?", re.IGNORECASE)
 """Matches a reply that is a number of steps."""
+_CODE = re.compile(r"[\w.]+\(\s*[^\s)].*\)|[\w.]+\s*=.*|[{\[].*", re.DOTALL)
+"""Matches a reply that is a call with arguments, an assignment or JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +136,9 @@ def understood(question: Question, text: str, others: Sequence[str] = ()) -> Rep
         says = _parse_extension(text)
     elif any(_names(text, id) for id in others):
         says = "unclear"
-    elif question.tool is not None:  # with more than a yes, such as "yes, but 5 euros", the call would be another one
-        says = parse_reply(_without(text, question.call_id), plain=True)
+    elif question.tool is not None:  # with more than a yes, such as "yes, 5 euros", another call may be meant
+        is_code = _CODE.fullmatch(text.strip()) is not None
+        says = "unclear" if is_code else parse_reply(_without(text, question.call_id), plain=True)
     else:
         says = parse_reply(text)
     return "no" if says == "unclear" and question.unclear >= ASK_AGAIN else says
