@@ -37,8 +37,8 @@ _UNKNOWN_BEFORE_A_YES = 4
 """Maximum number of unknown words before the yes, in its clause."""
 
 
-def parse_reply(text: str) -> Reply:
-    """Parse a reply as yes, no or unclear."""
+def parse_reply(text: str, *, plain: bool = False) -> Reply:
+    """Parse a reply as yes, no or unclear. plain: whether a yes beside any word that is not known is unclear."""
     clauses = [clause for part in _CLAUSE.split(_folded(text)) if (clause := _Clause(part)).said or clause.unknown]
     said = {clause.says for clause in clauses}
     asks = "?" in _folded(text) or "asks" in said
@@ -52,7 +52,8 @@ def parse_reply(text: str) -> Reply:
     idiom = len(clauses) == 1 and clauses[0].idiom
     if "yes" not in said or (asks and not idiom):
         return "unclear"
-    return "yes" if sum(clause.unknown for clause in clauses) <= _UNKNOWN_BESIDE_A_YES else "unclear"
+    allowed = 0 if plain else _UNKNOWN_BESIDE_A_YES
+    return "yes" if sum(clause.unknown for clause in clauses) <= allowed else "unclear"
 
 
 class _Clause:

@@ -35,9 +35,10 @@ counts as a no, and if the question was about a call, the model gets its text.""
 MOST_STEPS_GRANTED = 999_999
 """Most steps that the user may grant at once."""
 
-_MORE_THAN_A_YES = re.compile(r"[\d(){}\[\]=]")
 _STEPS = re.compile(r"\+?(\d{1,6})( more)?( steps?)?\.?", re.IGNORECASE)
 """Matches a reply that is a number of steps."""
+_CODE = re.compile(r"[\w.]+\(\s*[^\s)].*\)|[\w.]+\s*=.*|[{\[].*", re.DOTALL)
+"""Matches a reply that is a call with arguments, an assignment or JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def _check_answer(
         raise WrongUse(f"question {call_id!r} in {where} does not ask for approval: use answer({call_id!r}, text)")
     if isinstance(given, bool) or given in (Approve, Deny):
         raise WrongUse(f"the answer to {call_id!r} in {where} is {given!r}: write Approve() or Deny('why')")
-    answer = _read(question, given, toolbox)
+    answer = _read(question, given, toolbox, [other.call_id for other in questions if other is not question])
     if answer.says == "yes" and answer.arguments is None and call_id in redacted:
         raise WrongUse(
             f"call {call_id!r} in {where} cannot run as it is: its arguments are in the record only in redacted form. "
@@ -102,7 +103,7 @@ def _check_answer(
     return answer
 
 
-def _read(question: Question, given: Any, toolbox: Toolbox) -> AnswerGiven:
+def _read(question: Question, given: Any, toolbox: Toolbox, others: Sequence[str]) -> AnswerGiven:
     match given:
         case Approve(arguments=None):
             return AnswerGiven(question, "yes", "yes")
@@ -113,14 +114,14 @@ def _read(question: Question, given: Any, toolbox: Toolbox) -> AnswerGiven:
                 check_prompt(reason, "reason")
             return AnswerGiven(question, reason.strip() or "no", "no")
         case str():
-            return _read_message(question, UserMessage(given))
+            return _read_message(question, UserMessage(given), others)
         case _:
-            return _read_message(question, user_message(given, "answer"))
+            return _read_message(question, user_message(given, "answer"), others)
 
 
-def _read_message(question: Question, message: UserMessage) -> AnswerGiven:
+def _read_message(question: Question, message: UserMessage, others: Sequence[str]) -> AnswerGiven:
     """Return an answer of texts and images. Raises WrongUse if images answer a yes-or-no question."""
-    says = understood(question, message.text)
+    says = understood(question, message.text, others)
     if message.images and says is not None:
         asks = "for an approval" if question.tool is not None else "to confirm a completion"
         if question.extends:
@@ -133,20 +134,36 @@ def _read_message(question: Question, message: UserMessage) -> AnswerGiven:
     return AnswerGiven(question, message.text, says, images=message.images, extends=extends)
 
 
-def understood(question: Question, text: str) -> Reply | None:
-    """Return how a text answers a yes-or-no question; None for a question that takes any text."""
+def understood(question: Question, text: str, others: Sequence[str] = ()) -> Reply | None:
+    """Return how a text answers a yes-or-no question; None for a question that takes any text.
+
+    others: ids of the other open questions. A text that names one of them may be meant for that one: it is unclear.
+    """
     if not question.wants_yes_or_no:
         return None
-    says = _parse_extension(text) if question.extends else parse_reply(text)
-    if says == "yes" and question.tool is not None and _says_more(text, question.call_id):
+    if question.extends:
+        says = _parse_extension(text)
+    elif any(_names(text, id) for id in others):
         says = "unclear"
+    elif question.tool is not None:  # with more than a yes, such as "yes, 5 euros", another call may be meant
+        is_code = _CODE.fullmatch(text.strip()) is not None
+        says = "unclear" if is_code else parse_reply(_without(text, question.call_id), plain=True)
+    else:
+        says = parse_reply(text)
     return "no" if says == "unclear" and question.unclear >= ASK_AGAIN else says
 
 
-def _says_more(text: str, call_id: str) -> bool:
-    """Return whether a yes to a call has more than a yes: another call's id, an amount or code, which would be lost."""
-    rest = text.replace(call_id, "").strip()
-    return rest != "1" and _MORE_THAN_A_YES.search(rest) is not None
+def _names(text: str, id: str) -> bool:
+    return _id_pattern(id).search(text) is not None
+
+
+def _without(text: str, id: str) -> str:
+    """Return a text without this id in it, unless the id is all that it says."""
+    return _id_pattern(id).sub(" ", text).strip() or text
+
+
+def _id_pattern(id: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w-]){re.escape(id)}(?![\w-])", re.IGNORECASE)
 
 
 def check_granted(steps: int) -> None:

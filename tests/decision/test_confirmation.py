@@ -56,6 +56,19 @@ def test_F4_replies_of_the_row_are_read_as_what_they_say(text: str, says: Reply)
     assert parse_reply(text) == says
 
 
+@given(st.sampled_from([reply.text for reply in REPLIES]), st.sampled_from(["c2", "42", "{amount: 1}", "xyzzy"]))
+def test_a_plain_reply_with_an_unknown_word_is_never_a_yes_and_plain_turns_nothing_into_one(
+    text: str, more: str
+) -> None:
+    assert parse_reply(f"{text} {more}", plain=True) != "yes"
+    assert parse_reply(text, plain=True) in (parse_reply(text), "unclear")
+
+
+def test_95_percent_of_the_labelled_yes_are_plain_ones() -> None:
+    says_yes = [reply.text for reply in REPLIES if reply.label == "yes"]
+    assert sum(parse_reply(text, plain=True) == "yes" for text in says_yes) >= 0.95 * len(says_yes)
+
+
 @given(st.text(max_size=200))
 def test_F4_any_text_is_read_without_an_error_and_the_same_in_capitals_and_between_spaces(text: str) -> None:
     assert parse_reply(text) in ("yes", "no", "unclear")

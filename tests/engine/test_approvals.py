@@ -255,6 +255,50 @@ async def test_a_reply_in_words_is_a_yes_a_no_or_asks_again() -> None:
     assert shop.results()["d2"] == ("denied", WHY_NOT + "no, that one is needed")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "approve d2",
+        "yes to D2",
+        "deny d2",
+        "Approve(arguments={'path': 'test'})",
+        '{"path": "test"}',
+        "yes, path=test",
+        "ok, 5 euros of it",
+        "approve d9",
+        "yes to all of them",
+        "session.approve('d1')",
+    ],
+)
+async def test_a_reply_that_says_more_than_yes_or_names_another_call_pays_nothing_and_is_asked_again(text: str) -> None:
+    shop = Shop([call("delete", path="a", id="d1"), call("delete", path="b", id="d2")])
+    session = shop.session()
+    await session.run("go")
+    paused = await session.answer("d1", text)
+    assert [(q.call_id, q.unclear) for q in paused.questions] == [("d1", 1), ("d2", 0)]
+    await session.deny("d2")
+    assert shop.done == []
+
+
+@pytest.mark.parametrize("text", ["yes", "Approve()", "approve d1", "yes, please", "OK d1!", "好的", "ja, mach das"])
+async def test_a_plain_yes_in_words_may_name_its_own_call(text: str) -> None:
+    shop = Shop([call("delete", path="a", id="d1"), call("delete", path="b", id="d2")])
+    session = shop.session()
+    await session.run("go")
+    await session.answer("d1", text)
+    await session.deny("d2")
+    assert shop.done == ["delete a"]
+
+
+@pytest.mark.parametrize("id", ["yes", "1", "ok"])
+async def test_a_call_whose_id_is_a_word_for_yes_is_approved_by_that_word(id: str) -> None:
+    shop = Shop([call("delete", path="a", id=id)])
+    session = shop.session()
+    await session.run("go")
+    await session.answer(id, id)
+    assert shop.done == ["delete a"]
+
+
 async def test_a_completion_after_a_call_that_waits_is_handed_back() -> None:
     shop = Shop([call("delete", path="a", id="d1"), call("finish_task", summary="all deleted", id="f")])
     session = shop.session()
