@@ -204,7 +204,11 @@ def _explanation(
 def _told(owner: str, called: Any, signature: inspect.Signature, keywords: Mapping[str, Any], mismatch: str) -> str:
     parameters = {name: one for name, one in signature.parameters.items() if name != "self"}
     by_name = [name for name, one in parameters.items() if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    for given in keywords:
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    for name, one in parameters.items():
+        if takes_any and one.kind is one.POSITIONAL_ONLY and one.default is one.empty and name in keywords:
+            return f"{owner}: the {name} comes first, without `{name}=`: write {owner}({_shown(keywords[name])}, ...)"
+    for given in () if takes_any else keywords:
         if given not in by_name:
             if not by_name:
                 return f"{owner} takes no arguments by name, and is given {given!r}"
