@@ -9,28 +9,44 @@
 
 A response is a list of chunks, lists of chunks, exceptions and objects with an async `wait()` (an `anyio.Event` makes
 the stream stall until the test sets it). Each request takes the next response. If many runs share a script, pass a
-function from the request to a response instead.
+function from the request to a response instead. Anything else is refused: a dict or an object of another library would
+otherwise be read as some response.
 """
 
 from __future__ import annotations
 
 import inspect
-import reprlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from ..decision import AnyChunk, FinishReport, TextDelta, ToolCallDelta, Usage, UsageReport, WrongUse
+from ..decision import (
+    AnyChunk,
+    AssistantMessage,
+    FinishReport,
+    TextDelta,
+    ToolCallDelta,
+    ToolResult,
+    Usage,
+    UsageReport,
+    UserMessage,
+    WrongUse,
+)
 from ..decision.wrong_calls import checked, explained
 from .errors import Exhausted
 from .provider import Request
 
 Response = Any
-"""A string, an exception, or an iterable of chunks, nested iterables, exceptions and objects with `wait()`."""
+"""A string, an exception, or a list, tuple or iterator of strings, chunks, exceptions, objects with `wait()`, and lists
+of these."""
+_CHUNKS = get_args(AnyChunk)
+LONGEST_REFUSAL = 300
+"""Characters of the latest refusal in the message that a script is exhausted."""
+_WRITE = "write a text, say(...), call(...), an exception, or a list of these"
 
 _ids = count(1)
 
@@ -57,12 +73,17 @@ def call(
     pieces: number of pieces, 1 or more.
     more: the other arguments, as keywords: `call("read_file", path="a.txt")`.
     """
+    if not isinstance(name, str):
+        raise WrongUse(f"call: {_described(name)} is not a name: write call({_name_of(name)!r}, ...)")
     if arguments is not None and not isinstance(arguments, Mapping):
         raise WrongUse(f"call({name!r}, {arguments!r}): arguments are a mapping by name, as in call({name!r}, {{...}})")
     twice = more.keys() & (arguments or {}).keys()
     if twice:
         raise WrongUse(f"call({name!r}): {', '.join(sorted(twice))} is given twice, in the mapping and as a keyword")
-    text = msgspec.json.encode({**(arguments or {}), **more}).decode()
+    try:
+        text = msgspec.json.encode({**(arguments or {}), **more}).decode()
+    except TypeError as error:
+        raise WrongUse(f"call({name!r}): a model writes its arguments as JSON: {error}") from None
     size = max(1, -(-len(text) // pieces))
     number = next(_ids)
     head = ToolCallDelta(number, f"call_{number}" if id is None else id, name)
@@ -75,6 +96,7 @@ class Scripted:
 
     responses: one for each request, or one function from the request to a response.
     model: its name. usage: what each response reports; by default 10 tokens in and 5 out.
+    Raises WrongUse for what is no response: at once, and for the response of a function at its request.
 
     `requests` holds the requests so far, `sent` the number of chunks read from each response.
     """
@@ -87,16 +109,11 @@ class Scripted:
         self._usage = usage or Usage(input_tokens=10, output_tokens=5)
         self._function: Callable[[Request], Response] | None = None
         self._responses: Iterator[Response] = iter(responses)
-        if len(responses) == 1 and callable(responses[0]):
-            if responses[0] in (say, call) or isinstance(responses[0], type):
-                name = responses[0].__name__
-                raise WrongUse(f"Scripted: {name} itself is no response: write say('...') or call('name')")
-            self._function = responses[0]
+        if len(responses) == 1 and callable(responses[0]) and not inspect.isclass(responses[0]):
+            self._function = _checked_function(responses[0])
             return
         for number, response in enumerate(responses, 1):
-            _check(response, f"Scripted: response {number}")
-        if len(responses) == 1 and _is_several(responses[0]):
-            raise WrongUse("Scripted: its one response is a list of responses: write Scripted(*responses)")
+            _check_response(response, f"response {number} of the script")
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
@@ -113,13 +130,14 @@ class Scripted:
     def _response(self, request: Request) -> Response:
         if self._function is not None:
             response = self._function(request)
-            _check(response, f"Scripted: what {getattr(self._function, '__name__', 'the function')} returned")
+            _check_response(response, f"the response of {_described(self._function)}")
             return response
         try:
             return next(self._responses)
         except StopIteration:
             used = len(self.requests) - 1
-            raise Exhausted(f"the script has {used} responses, and one more was requested") from None
+            count = f"{used} response{'s' * (used != 1)}"
+            raise Exhausted(f"the script has {count}, and one more was requested{_last_refusal(request)}") from None
 
     async def _play(self, response: Response, number: int) -> Any:
         finished = reported = False
@@ -142,35 +160,76 @@ class Scripted:
             yield UsageReport(self._usage)
 
 
-def _check(response: Any, what: str) -> None:
-    """Raise WrongUse unless this can be a response, as far as that is known before it is played."""
-    hint = "write a text, say(...), call(...), an error, or a list of these"
-    if inspect.iscoroutine(response):
-        response.close()
-        raise WrongUse(f"{what} is a coroutine: write a plain function")
-    if isinstance(response, Mapping) or not (_is_part(response) or isinstance(response, Iterable)):
-        raise WrongUse(f"{what} is {reprlib.repr(response)}, of type {type(response).__name__}: {hint}")
-    if isinstance(response, list | tuple):
-        for part in response:
-            _check(part, f"{what}: a part of {reprlib.repr(response)}")
-
-
-def _is_part(item: Any) -> bool:
-    return isinstance(item, str | Exception | AnyChunk) or hasattr(item, "wait")
-
-
-def _is_several(response: Any) -> bool:
-    """Return whether this looks like several responses in one list, because one of them is a list of texts or calls."""
-    if not isinstance(response, list) or len(response) < 2:
-        return False
-    return any(isinstance(part, list) and any(isinstance(inner, list) for inner in part) for part in response)
-
-
 def _flat(items: Iterable[Any]) -> Iterator[Any]:
     for item in items:
         if isinstance(item, str):
             yield from say(item)
-        elif isinstance(item, Iterable) and not isinstance(item, msgspec.Struct):
+        elif isinstance(item, list | tuple | Iterator):
             yield from _flat(item)
         else:
+            _check_response(item, "a part of a response")  # of an iterator: the others are checked
             yield item
+
+
+def _check_response(response: Any, where: str, depth: int = 0) -> None:
+    """Raise WrongUse for what is no response. The parts of an iterator are checked when they are played."""
+    if isinstance(response, list | tuple):
+        if depth == 2:
+            raise WrongUse(f"{where} is a list of responses: pass them one by one, as in Scripted(*responses)")
+        for part in response:
+            _check_response(part, where if isinstance(part, list | tuple) else f"a part of {where}", depth + 1)
+    elif inspect.isclass(response) or not (
+        isinstance(response, (str, Exception, Iterator, *_CHUNKS)) or hasattr(response, "wait")
+    ):
+        is_function = callable(response) and not inspect.isclass(response)
+        also = "; a function of the request is the only response of a script" if is_function else ""
+        raise WrongUse(f"{where} is {_described(response)}: {_WRITE}{also}")
+
+
+def _checked_function(function: Callable[..., Response]) -> Callable[[Request], Response]:
+    """Return the function. Raises WrongUse if it cannot be called with a request."""
+    if function in (say, call):
+        name = function.__name__
+        raise WrongUse(f"response 1 of the script is the function {name} itself: call it, as in {name}('...')")
+    if inspect.iscoroutinefunction(function):
+        raise WrongUse(f"response 1 of the script is {_described(function)}, which is async: write a plain function")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        raise WrongUse(
+            f"response 1 of the script is {_described(function)}, which is called with the request alone: {error}"
+        ) from None
+    except ValueError:  # a builtin without a signature
+        pass
+    return function
+
+
+def _described(value: Any) -> str:
+    """Return what a value is, for people: `a dict`, `the class City`, `the function book`, `None`."""
+    if value is None:
+        return "None"
+    if inspect.isclass(value):
+        return f"the class {value.__name__}"
+    if callable(value):
+        return f"the function {_name_of(value)}"
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
+def _name_of(value: Any) -> str:
+    return str(getattr(value, "__name__", None) or type(value).__name__)
+
+
+def _last_refusal(request: Request) -> str:
+    """Return how the latest message of a request begins if it refused a call or an answer of the script."""
+    match request.messages:
+        case [*_, ToolResult(status=status, name=name, content=content)] if status != "ok":
+            return f"; the latest call, of {name}, was answered ({status}): {_first_line(content)}"
+        case [*_, AssistantMessage(), UserMessage(text=text)]:
+            return f"; the latest answer was followed by: {_first_line(text)}"
+        case _:
+            return ""
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:LONGEST_REFUSAL]
