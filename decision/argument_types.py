@@ -79,7 +79,10 @@ def _is_a(value: Any, kind: type) -> bool:
             return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not has_no_order
     if kind is Iterable:
         return isinstance(value, Iterable) and not isinstance(value, str | bytes)
-    return isinstance(value, kind)
+    try:
+        return isinstance(value, kind)
+    except TypeError:  # a TypedDict, or a protocol that is not for `isinstance`
+        return True
 
 
 _CONTAINERS = ("builtins", "collections", "collections.abc")

@@ -23,7 +23,7 @@ from .providers._logging import CodeLine, ExcInfo, log
 from .providers.surrogate_pairs import whole_characters
 from .tools.user_functions import describe_error
 
-_CALLS_FOR_US = frozenset({"endstop", "anyio", "asyncio", "concurrent", "contextlib", "threading"})
+_CALLS_FOR_US = frozenset({"endstop", "anyio", "asyncio", "concurrent", "contextlib", "threading", "pydantic"})
 """Packages with frames between the loop and a user's function."""
 
 

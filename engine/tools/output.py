@@ -29,7 +29,7 @@ from typing import Any, Protocol, get_args
 import msgspec
 
 from ..decision import WrongUse
-from ..decision.argument_types import is_type
+from ..decision.argument_types import fits, is_type
 from ..decision.errors import error_text
 from .results import Completion
 from .schema import InvalidArguments, SignatureArguments, describe_errors, without_keywords
@@ -59,6 +59,7 @@ class OutputType:
         self.label = _label_of(kind)
         """Name of the type, for messages and for the model."""
         self._codec = _codec_of(kind, self.label)
+        self._may_be_none = fits(None, kind)
         about = _docstring_of(kind)
         self.about = about or f"The result of the task, as {self.label}."
         """Description of the type for the model."""
@@ -70,17 +71,24 @@ class OutputType:
     def read(self, answer: str) -> Any:
         """Read the output from an answer. Raises WrongUse if the answer does not contain such an output."""
         try:
-            return self._codec.read(answer)
+            return self._read(answer)
         except Exception as error:
             raise WrongUse(f"the answer is not of type {self.label}: {self._codec.complaint(NAME, error)}") from None
 
     def read_argument(self, text: str) -> Any:
         """Read the output that a model wrote as JSON. Raises InvalidArguments with a text for the model."""
         try:
-            return self._codec.read(text)
+            return self._read(text)
         except Exception as error:  # includes what a validator of the type raises
             is_bug = not isinstance(error, ValueError | AssertionError | msgspec.MsgspecError | RecursionError)
             raise InvalidArguments(self._codec.complaint(NAME, error)) from (error if is_bug else None)
+
+    def _read(self, text: str) -> Any:
+        """Read the output from JSON. Raises what the codec and the validators of the type raise."""
+        value = self._codec.read(text)
+        if value is None and not self._may_be_none:
+            raise TypeError(f"a validator of {self.label} returned None: return the value, in a model_validator `self`")
+        return value
 
     def write(self, output: Any, written: str) -> str:
         """Return the output as JSON from which an equal output can be read.

@@ -28,7 +28,7 @@ from endstop.dependencies import DepsFailed
 from endstop.providers import Scripted, call
 from endstop.testing import FakeClock
 from endstop.tools import workspace_tools
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, field_validator, model_validator
 
 DONE = [call("finish_task", summary="done")]
 PLAN = [call("work", id="w")]
@@ -426,3 +426,22 @@ async def test_a_tool_that_forgets_to_return_what_it_promises_is_logged(caplog: 
     (record,) = caplog.records
     assert "price" in record.getMessage()
     assert "annotated -> float and returned None: a `return` is missing" in record.getMessage()
+
+
+class Forgetful(BaseModel):
+    """A type whose validator forgets to return."""
+
+    city: str
+
+    @model_validator(mode="after")
+    def check(self) -> Any:
+        self.city.strip()
+
+
+async def test_a_validator_of_the_output_that_forgets_to_return_is_told_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = Scripted(*[[call("final_result", city="Rome")]] * 9)
+    outcome = await Engine(model, output=Forgetful).run("Where?")
+    assert outcome.status != "completed"
+    assert "returned None: return the value" in caplog.text
