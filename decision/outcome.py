@@ -135,6 +135,9 @@ class Question(ExplainedStruct, frozen=True):
     """For the question whether the run may make more steps than its limit: the number it proposes. The answer is a
     whole number of steps, a yes for the proposed number, or a no, which ends the run."""
 
+    def __hash__(self) -> int:
+        return hash((self.call_id, self.text))  # its arguments have none
+
     @property
     def wants_yes_or_no(self) -> bool:
         """Whether the answer is a yes or a no, as opposed to any text."""

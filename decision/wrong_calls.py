@@ -11,6 +11,7 @@ as long as one in C.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_args
@@ -217,6 +218,9 @@ def _told(owner: str, called: Any, signature: inspect.Signature, keywords: Mappi
             if by_name
             else (f"{owner} takes no arguments: write {owner}()")
         )
+    twice = re.fullmatch(r"multiple values for argument '(\w+)'", mismatch)
+    if twice is not None:
+        return f"{owner} is given {twice[1]!r} twice, once without its name: write {owner}({twice[1]}=...)"
     return f"{owner}: {mismatch}"
 
 

@@ -24,7 +24,7 @@ from .tool_calls import record_acceptance
 from .tools.results import Completion
 from .tools.tool import Toolbox
 from .user_message import Prompt, user_message
-from .validation import check_prompt
+from .validation import check_prompt, preview
 
 Answer = Prompt | Approve | Deny
 """Answer to an open question."""
@@ -64,32 +64,54 @@ def calls_of(questions: Sequence[Question]) -> tuple[ToolCall, ...]:
     return tuple(ToolCall(q.call_id, q.tool, encode_line(q.arguments).decode()) for q in questions if q.tool)
 
 
-def one_answer(call_id: Any, answer: Any) -> Mapping[str, Any]:
-    """Return the answer to one question, under its id. Raises WrongUse for anything else than an id."""
-    if not isinstance(call_id, str):
-        raise WrongUse(f"call_id is of type {type(call_id).__name__}: give the id of a question, `question.call_id`")
+def under_id(call_id: str, answer: Any) -> Mapping[str, Any]:
+    """Return one answer under the id of its question. Raises WrongUse for anything but an id."""
+    check_id(call_id)
     return {call_id: answer}
 
 
+def check_id(call_id: Any) -> None:
+    """Raise WrongUse unless this may be the id of a question."""
+    if isinstance(call_id, Question):
+        raise WrongUse(f"a question is answered under its id: write question.call_id, which is {call_id.call_id!r}")
+    if not isinstance(call_id, str):
+        raise WrongUse(
+            f"the id of a question is a text, not {preview(call_id)}: write question.call_id, as in 'call_1'"
+        )
+
+
 def check_answers(
-    questions: Sequence[Question], answers: Mapping[str, Any], toolbox: Toolbox, redacted: Collection[str], where: str
+    questions: Sequence[Question],
+    answers: Mapping[str, Any],
+    toolbox: Toolbox,
+    redacted: Collection[str],
+    where: str,
+    hint: str = "",
 ) -> tuple[AnswerGiven, ...]:
     """Check answers to open questions and return them. Raises WrongUse if one does not fit its question.
 
     redacted: ids of calls whose arguments are known only in redacted form. where: the session, for messages.
+    hint: where the questions are that are not open here, for messages.
     """
+    if not isinstance(answers, Mapping):
+        raise WrongUse(
+            f"the answers are {preview(answers)}: write a mapping from the ids of the questions, as in "
+            "{'call_1': Approve(), 'call_2': Deny('why')}"
+        )
     if not answers:
         raise WrongUse(f"no answer is given to {where}: give at least one, under the id of its call")
+    for id in answers:
+        check_id(id)
+        if not any(question.call_id == id for question in questions):
+            waiting = ", ".join(q.call_id for q in questions) or "none"
+            raise WrongUse(f"no question {id!r} is open in {where} (open: {waiting}){hint}")
     return tuple(_check_answer(questions, id, given, toolbox, redacted, where) for id, given in answers.items())
 
 
 def _check_answer(
     questions: Sequence[Question], call_id: str, given: Any, toolbox: Toolbox, redacted: Collection[str], where: str
 ) -> AnswerGiven:
-    question = next((question for question in questions if question.call_id == call_id), None)
-    if question is None:
-        waiting = ", ".join(q.call_id for q in questions) or "none"
-        raise WrongUse(f"no question {call_id!r} is open in {where} (open: {waiting})")
+    question = next(question for question in questions if question.call_id == call_id)
     if isinstance(given, Approve | Deny) and question.tool is None:
         raise WrongUse(f"question {call_id!r} in {where} does not ask for approval: use answer({call_id!r}, text)")
     if isinstance(given, bool) or given in (Approve, Deny):
@@ -115,8 +137,21 @@ def _read(question: Question, given: Any, toolbox: Toolbox, others: Sequence[str
             return AnswerGiven(question, reason.strip() or "no", "no")
         case str():
             return _read_message(question, UserMessage(given), others)
-        case _:
+        case list() | tuple() | UserMessage():
             return _read_message(question, user_message(given, "answer"), others)
+        case _:
+            raise WrongUse(
+                f"the answer to question {question.call_id!r} is {preview(given)}: write {_answers_to(question)}"
+            )
+
+
+def _answers_to(question: Question) -> str:
+    """Return what to write as an answer, for messages."""
+    if question.tool is not None:
+        return "Approve() or Deny('why')"
+    if question.extends:
+        return "a text: 'yes', 'no' or a number of steps, as in '10'"
+    return "a text: 'yes' or 'no'" if question.confirms is not None else "a text"
 
 
 def _read_message(question: Question, message: UserMessage, others: Sequence[str]) -> AnswerGiven:

@@ -31,7 +31,7 @@ from .hook_runner import run_hook
 from .hooks import Verdict
 from .tools.results import truncate
 from .tools.run_context import running_call
-from .tools.schema import InvalidArguments
+from .tools.schema import CORRECT_THEM, InvalidArguments
 from .tools.tool import Tool, Toolbox
 
 MAX_SHOWN_ARGUMENTS = 2000
@@ -135,7 +135,8 @@ def check_edited(toolbox: Toolbox, question: Question, arguments: Any) -> dict[s
         text = msgspec.json.encode(dict(arguments)).decode()
         tool.parse(text)
     except InvalidArguments as error:
-        raise WrongUse(f"{where}: {error}") from None
+        wrong = str(error).removesuffix(CORRECT_THEM).rstrip()
+        raise WrongUse(f"{where}: {wrong} Give all arguments: they replace those of the model") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise WrongUse(f"{where}: they cannot be written as JSON: {error}") from None
     known = tool.spec.parameters

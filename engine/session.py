@@ -10,13 +10,14 @@ decision of a recorded run (`fork`).
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
-from .answers import Answer, AnswerGiven, check_answers, check_granted, one_answer, with_expired
+from .answers import Answer, AnswerGiven, check_answers, check_granted, check_id, under_id, with_expired
 from .approvals import Approve, Deny
 from .base.ids import new_run_id, new_session_id
 from .config import RunConfig
@@ -179,14 +180,14 @@ class Session(Generic[DepsT, OutputT]):
         If several questions are open, the run pauses again until the last one is answered. Raises WrongUse if the
         question is not open.
         """
-        return self.start_answers(one_answer(call_id, text), deps=deps, run_id=run_id)
+        return self.start_answers(under_id(call_id, text), deps=deps, run_id=run_id)
 
     async def answer(self, call_id: str, text: Prompt, *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Answer an open question and wait for the outcome.
 
         call_id: of the question, in `questions`. text: or texts and images, as in a prompt. deps: as in `start`.
         """
-        return await self.answer_all(one_answer(call_id, text), deps=deps)
+        return await self.answer_all(under_id(call_id, text), deps=deps)
 
     async def approve(
         self, call_id: str, arguments: Mapping[str, Any] | None = None, *, deps: DepsT | None = None
@@ -196,14 +197,14 @@ class Session(Generic[DepsT, OutputT]):
         call_id: of the question, in `questions`. arguments: replace all arguments that the model gave the call.
         deps: as in `start`. Raises WrongUse if no such call is waiting, or the arguments do not fit its tool.
         """
-        return await self.answer_all(one_answer(call_id, Approve(arguments)), deps=deps)
+        return await self.answer_all(under_id(call_id, Approve(arguments)), deps=deps)
 
     async def deny(self, call_id: str, reason: str = "", *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Deny a call that waits for approval, and wait for the outcome.
 
         call_id: of the question, in `questions`. reason: given to the model as the result. deps: as in `start`.
         """
-        return await self.answer_all(one_answer(call_id, Deny(reason)), deps=deps)
+        return await self.answer_all(under_id(call_id, Deny(reason)), deps=deps)
 
     async def extend(self, steps: int, call_id: str | None = None, *, deps: DepsT | None = None) -> Outcome[OutputT]:
         """Grant this many steps to a run that asks for more, and wait for the outcome.
@@ -222,12 +223,15 @@ class Session(Generic[DepsT, OutputT]):
         Raises WrongUse if nothing asks for steps, or for less than one step. The answer "no" ends the run at its limit.
         """
         check_granted(steps)
+        if call_id is not None:
+            check_id(call_id)
         asked = [question.call_id for question in self.questions if question.extends]
         if call_id is None and len(asked) > 1:
             raise WrongUse(f"several runs ask for more steps: say which with call_id ({', '.join(asked)})")
         if not asked or (call_id is not None and call_id not in asked):
             which = "nothing" if call_id is None else f"no question {call_id!r}"
-            raise WrongUse(f"{which} in session {self.id} asks for more steps (asking: {', '.join(asked) or 'none'})")
+            asking = ", ".join(asked) or "none"
+            raise WrongUse(f"{which} in session {self.id} asks for more steps (asking: {asking}){self._unread()}")
         return self.start_answer(call_id or asked[0], str(steps), deps=deps, run_id=run_id)
 
     async def answer_all(self, answers: Mapping[str, Answer], *, deps: DepsT | None = None) -> Outcome[OutputT]:
@@ -255,7 +259,7 @@ class Session(Generic[DepsT, OutputT]):
         where, toolbox, policy = f"session {self.id}", self._config.toolbox, self._config.policy
         if self.interrupted and any(question.lets_call_run for question in self.questions):
             raise WrongUse(f"{where} was killed while it asked the user: resume it first (`start_resumed`)")
-        given = check_answers(self.questions, answers, toolbox, self._state.redacted_calls, where)
+        given = check_answers(self.questions, answers, toolbox, self._state.redacted_calls, where, self._unread())
         now = self._config.runtime.clock.wall()
         given = with_expired(self.questions, given, now, policy.approval_seconds)
         return self.start_given(given, deps=deps, run_id=run_id)
@@ -302,9 +306,12 @@ class Session(Generic[DepsT, OutputT]):
         """
         point = self._state.interrupted
         if point is None:
-            open_ones = ", ".join(question.call_id for question in self.questions)
-            hint = f", and waits for answers ({open_ones}): approve, deny or answer them" if open_ones else ""
-            raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end{hint}")
+            ids = ", ".join(question.call_id for question in self.questions)
+            waits = f". It waits for answers ({ids}): session.approve(id), session.deny(id) or session.answer(id, text)"
+            raise WrongUse(
+                f"session {self.id} has no interrupted run: its latest run has "
+                f"{'an end' if self._state.end else 'not begun'}{waits if ids else self._unread()}"
+            )
         self._check_what_is_brought()
         point.check_copy()
         return self._new_run(RunContinued(point), point.started.run_id, deps)
@@ -376,6 +383,13 @@ class Session(Generic[DepsT, OutputT]):
     def begin_as_recorded(self, run: RecordedRun) -> None:
         """Begin the next run as the record of another program's loop says (`SessionState.begin_as_recorded`)."""
         self._state.begin_as_recorded(run)
+
+    def _unread(self) -> str:
+        """Return where to go on if the record of this session exists and was not read; otherwise nothing."""
+        if self._state.end is not None or not isinstance(self.record, str | os.PathLike):
+            return ""
+        path = os.fspath(self.record)
+        return f": go on in its record with `engine.resume({path!r})`" if os.path.exists(path) else ""
 
     def _check_what_is_brought(self) -> None:
         if self._config.runtime.replay is None:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
+CORRECT_THEM = "Correct them and call again."
+"""Ends the message for the model about invalid arguments."""
+
+
 class InvalidArguments(ValueError):
     """The arguments do not fit the tool. The message tells the model what to correct."""
 
@@ -154,7 +158,7 @@ def describe_errors(name: str, error: Any) -> str:
     for problem in error.errors(include_url=False, include_context=False):
         where = ".".join(str(part) for part in problem["loc"]) or "arguments"
         lines.append(f"{where}: {problem['msg']}")
-    return f"The arguments of {name} are invalid. " + "; ".join(lines) + ". Correct them and call again."
+    return f"The arguments of {name} are invalid. " + "; ".join(lines) + f". {CORRECT_THEM}"
 
 
 class SchemaArguments(SignatureArguments):
@@ -198,7 +202,7 @@ class SchemaArguments(SignatureArguments):
         return Draft202012Validator(self.schema)
 
     def _complaint(self, what: str) -> str:
-        return f"The arguments of {self._tool} are invalid. {what[:2000]}. Correct them and call again."
+        return f"The arguments of {self._tool} are invalid. {what[:2000]}. {CORRECT_THEM}"
 
 
 def _path_of(error: Any) -> str:

@@ -76,7 +76,7 @@ class Own(Box):
         (lambda: Box(3, name=["a"]), "Box has no parameter 'name' (did you mean 'names'?)"),
         (lambda: Box(), "Box: missing a required argument: 'width'"),
         (lambda: Box(1, (), "a", 4), "Box is given too many values without a name: write Box(width=..., names=..."),
-        (lambda: Box(1, width=1), "Box: multiple values for argument 'width'"),
+        (lambda: Box(1, width=1), "Box is given 'width' twice, once without its name: write Box(width=...)"),
         (lambda: Box(1).area(heigt=2), "Box.area has no parameter 'heigt' (did you mean 'height'?)"),
         (lambda: Small(1, name=()), "Small has no parameter 'name'"),
         (lambda: Own(1), "Box has no parameter 'hight'"),
