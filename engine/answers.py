@@ -114,8 +114,6 @@ def _check_answer(
     question = next(question for question in questions if question.call_id == call_id)
     if isinstance(given, Approve | Deny) and question.tool is None:
         raise WrongUse(f"question {call_id!r} in {where} does not ask for approval: use answer({call_id!r}, text)")
-    if isinstance(given, bool) or given in (Approve, Deny):
-        raise WrongUse(f"the answer to {call_id!r} in {where} is {given!r}: write Approve() or Deny('why')")
     answer = _read(question, given, toolbox, [other.call_id for other in questions if other is not question])
     if answer.says == "yes" and answer.arguments is None and call_id in redacted:
         raise WrongUse(
