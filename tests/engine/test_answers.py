@@ -30,7 +30,7 @@ async def paused(tool: str = "pay", record: Path | None = None) -> Session:
 
 
 @pytest.mark.parametrize("wrong", [True, False, None, 1, Approve, Deny, {"amount": 5}, object()], ids=str)
-@pytest.mark.parametrize("give", [Session.answer, lambda session, id, given: session.answer_all({id: given})])
+@pytest.mark.parametrize("give", [Session.answer, lambda session, call_id, given: session.answer_all({call_id: given})])
 async def test_what_is_no_answer_to_an_approval_is_told_with_approve_and_deny(give: Any, wrong: Any) -> None:
     session = await paused()
     with pytest.raises(WrongUse, match=r"question 'c1' is .*: write Approve\(\) or Deny\('why'\)"):
@@ -47,24 +47,24 @@ async def test_what_is_no_answer_to_a_question_of_the_model_is_told_with_a_text(
 @pytest.mark.parametrize("wrong", [[("c1", True)], "yes", True, Approve()], ids=str)
 async def test_answers_that_are_no_mapping_are_told_with_one(wrong: Any) -> None:
     session = await paused()
-    with pytest.raises(WrongUse, match="^the answers are .*: write a mapping from the ids of the questions"):
+    with pytest.raises(WrongUse, match=r"^the answers are .*: write a mapping from the ids of the questions"):
         await session.answer_all(wrong)
 
 
 @pytest.mark.parametrize(
     "give",
     [
-        lambda session, id: session.approve(id),
-        lambda session, id: session.deny(id),
-        lambda session, id: session.answer(id, "yes"),
-        lambda session, id: session.extend(3, id),
+        lambda session, call_id: session.approve(call_id),
+        lambda session, call_id: session.deny(call_id),
+        lambda session, call_id: session.answer(call_id, "yes"),
+        lambda session, call_id: session.extend(3, call_id),
     ],
     ids=["approve", "deny", "answer", "extend"],
 )
 async def test_a_question_or_a_list_in_place_of_an_id_is_told_with_call_id(give: Callable[[Session, Any], Any]) -> None:
     session = await paused()
     (question,) = session.questions
-    with pytest.raises(WrongUse, match="write question.call_id, which is 'c1'"):
+    with pytest.raises(WrongUse, match=r"write question\.call_id, which is 'c1'"):
         await give(session, question)
     for wrong in (["c1"], 1, {"call_id": "c1"}):
         with pytest.raises(WrongUse, match=r"the id of a question is a text, not .*question\.call_id"):
@@ -73,20 +73,20 @@ async def test_a_question_or_a_list_in_place_of_an_id_is_told_with_call_id(give:
 
 async def test_a_question_as_a_key_is_told_with_its_id() -> None:
     session = await paused()
-    with pytest.raises(WrongUse, match="write question.call_id, which is 'c1'"):
+    with pytest.raises(WrongUse, match=r"write question\.call_id, which is 'c1'"):
         await session.answer_all({session.questions[0]: Approve()})  # type: ignore[dict-item]
 
 
 async def test_arguments_that_do_not_fit_are_told_to_the_user_and_not_to_the_model() -> None:
     session = await paused()
-    with pytest.raises(WrongUse, match="amount: Field required. Give all arguments") as caught:
+    with pytest.raises(WrongUse, match=r"amount: Field required\. Give all arguments") as caught:
         await session.approve("c1", {"to": "b"})
     assert "call again" not in str(caught.value)
 
 
 async def test_a_paused_session_that_is_resumed_as_interrupted_says_what_it_waits_for() -> None:
     session = await paused()
-    with pytest.raises(WrongUse, match=r"It waits for answers \(c1\): session.approve\(id\), session.deny\(id\)"):
+    with pytest.raises(WrongUse, match=r"It waits for answers \(c1\): session\.approve\(id\), session\.deny\(id\)"):
         session.start_resumed()
 
 
