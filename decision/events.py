@@ -10,12 +10,13 @@ The record format is stable: there may be new events and optional fields, but a 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from .cost import Price
 from .decisions import Decision
+from .errors import WrongAttribute
 from .messages import (
     NO_MESSAGE,
     AssistantMessage,
@@ -52,6 +53,18 @@ Milliseconds = Annotated[int, Meta(ge=-MOST_MILLISECONDS, le=MOST_MILLISECONDS)]
 class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     seq: int = 0
     t: Milliseconds = 0
+
+    if not TYPE_CHECKING:  # type checkers know the attributes of each event
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            known = ", ".join(self.__struct_fields__)
+            raise WrongAttribute(
+                f"{type(self).__name__} has no attribute {name!r} (known: {known}): events are told apart by their "
+                "class, with `match event:` or isinstance; `endstop.decision.events` has the classes",
+                name,
+            )
 
 
 # ---- the run

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from unicodedata import category
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
-from .wrong_calls import CheckedStruct, ExplainedStruct, unexplained
+from .wrong_calls import CheckedStruct, ExplainedStruct, Refused, unexplained
 
 
 class Redacted(Enum):
@@ -257,6 +257,9 @@ class Usage(ExplainedStruct, frozen=True, kw_only=True):
     Counts are 0 to `MOST_TOKENS`, a cost is 0 to `MOST_DOLLARS`. A number out of range is treated as unknown (0, or
     None for the cost), and `estimated` is then True. So a sum never falls, even for records with such numbers.
     """
+
+    if not TYPE_CHECKING:  # type checkers refuse this use themselves
+        __call__ = Refused("Usage", "()")
 
     input_tokens: int = 0
     output_tokens: int = 0

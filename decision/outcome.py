@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
 from .messages import Name, Text, Usage
-from .wrong_calls import ExplainedStruct, explained_attributes
+from .wrong_calls import ExplainedStruct, Refused, explained_attributes
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -106,11 +106,22 @@ class Asker(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True):
     """Names of the tools that are sub-agents, from the run's own down to the one that asks."""
 
 
+@explained_attributes
 class Question(ExplainedStruct, frozen=True):
-    """A question to the user, answered under its call id.
+    """A question to the user, answered under its call id: `session.answer(question.call_id, "yes")`.
 
     With a `tool`, it asks to approve a call of that tool; with `extends`, whether the run may make more steps.
+
+    call_id: the id of the call that waits. text: what is asked.
+    tool, arguments, expires_at: of a call that waits for approval, its tool, what the model gave it, and the time (ISO
+        8601) after which it counts as denied.
+    confirms, pending_issues, percentage: of a completion to confirm, its answer, what is open, and how much is done.
+    extends: the number of steps that the run asks for. asker: the sub-agent that asks; None for the run itself.
+    unclear: how often it was asked again because the reply was neither yes nor no.
     """
+
+    if not TYPE_CHECKING:  # type checkers refuse these uses themselves
+        __getitem__ = Refused("Question", "[]")
 
     call_id: Name
     """The call that waits; a separate id if none does (`extends`). For a question of a sub-agent it begins with the
@@ -249,7 +260,23 @@ class CutSavings(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True)
 
 @explained_attributes
 class Outcome(ExplainedStruct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
-    """The result of a run."""
+    """The result of a run.
+
+    output: the result, in the type of `Engine(output=...)`. answer: the result as a text.
+    status, stop_reason, detail: how the run ended (`completed`, `awaiting_input`, `exhausted`, `failed`, `cancelled`),
+        by which rule, and what happened, where and what to do.
+    questions: what the user is asked, if the status is `awaiting_input`; `session.answer` or `approve` goes on.
+    steps, requests, duration_ms, usage, limits: what it used, with that of its `subagents`, and how much of each limit.
+    verdict, work, accepted_by, checked_by, evaluation: what is known about the work, and who looked at it.
+    run_id, session_id: ids of the run, and of the conversation that it belongs to.
+    `to_dict()` returns it as plain JSON data.
+    """
+
+    if not TYPE_CHECKING:  # type checkers refuse these uses themselves
+        __await__ = Refused("Outcome", "await")
+        __iter__ = Refused("Outcome", "for")
+        __aiter__ = Refused("Outcome", "async for")
+        __getitem__ = Refused("Outcome", "[]")
 
     run_id: str
     """Id of the run, unique everywhere."""

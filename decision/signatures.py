@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from inspect import Parameter, Signature
 
 from msgspec import StructMeta
@@ -9,6 +10,8 @@ from msgspec import StructMeta
 LONGEST_TEXT = 800
 """Most characters of a signature's text: ten lines of a terminal."""
 _LONGEST_DEFAULT = 40
+_REDACTION = re.compile(r"(?:typing\.)?Annotated\[((?:(?!Annotated).)+?), <Redacted[^>]*>\]")
+"""Matches a type with the way in which it is redacted in records (`messages.Redacted`), for its bare type."""
 
 
 class ShortSignature(Signature):
@@ -19,11 +22,11 @@ class ShortSignature(Signature):
 
     def __str__(self) -> str:
         parameters = list(self.parameters.values())
-        text = str(Signature(parameters))
+        text = _REDACTION.sub(r"\1", str(Signature(parameters)))
         if len(text) <= LONGEST_TEXT:
             return text
         shown = [_without_long_default(parameter) for parameter in parameters]
-        text = str(Signature(shown))
+        text = _REDACTION.sub(r"\1", str(Signature(shown)))
         if len(text) > LONGEST_TEXT:
             text = str(Signature([parameter.replace(annotation=Parameter.empty) for parameter in shown]))
         if len(text) > LONGEST_TEXT:

@@ -124,13 +124,19 @@ _TELLING: dict[str, type] = {}
 """Classes whose objects tell wrong attributes, by name."""
 
 
-def refused(owner: str, use: str) -> Callable[..., NoReturn]:
-    """Return a method that refuses a use of an object, such as `await`. A user's mistake never returns from it."""
+class Refused:
+    """A special method that refuses a use of an object, such as `await`. It is no function: `help` lists it last."""
 
-    def refuse(self: object, *_: object) -> NoReturn:
-        raise WrongCall(f"{owner} cannot be used with `{use}`" + other_name(f"use of {owner}", use))
+    def __init__(self, owner: str, use: str) -> None:
+        self._owner, self._use = owner, use
 
-    return refuse
+    def __call__(self, *_: object) -> NoReturn:
+        """Raise WrongCall, with what to write instead."""
+        hint = other_name(f"use of {self._owner}", self._use)
+        raise WrongCall(f"{self._owner} cannot be used with `{self._use}`{hint}")
+
+    def __repr__(self) -> str:
+        return f"<refused: {self._use}>"
 
 
 def _constructor(target: type) -> Callable[..., None]:

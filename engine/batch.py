@@ -29,7 +29,7 @@ from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
 from .decision.outcome import CutSavings, OutputT
-from .decision.wrong_calls import ExplainedStruct, checked, explained_attributes, refused
+from .decision.wrong_calls import ExplainedStruct, Refused, checked, explained_attributes
 from .providers import Provider
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
@@ -50,9 +50,9 @@ class Fleet(Generic[OutputT]):
     """
 
     if not TYPE_CHECKING:  # type checkers refuse these uses themselves
-        __await__ = refused("Fleet", "await")
-        __iter__ = refused("Fleet", "for")
-        __enter__ = __exit__ = refused("Fleet", "with")
+        __await__ = Refused("Fleet", "await")
+        __iter__ = Refused("Fleet", "for")
+        __enter__ = __exit__ = Refused("Fleet", "with")
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ from .connections import connected
 from .decision import Outcome, Policy, WrongUse
 from .decision.errors import did_you_mean
 from .decision.outcome import OutputT
-from .decision.wrong_calls import checked, explained_attributes, refused
+from .decision.wrong_calls import Refused, checked, explained_attributes
 from .dependencies import DepsFactory, check_deps
 from .evaluation import Evaluator
 from .hooks import SystemPrompt
@@ -84,11 +84,11 @@ class Engine(Generic[DepsT, OutputT]):
     """
 
     if not TYPE_CHECKING:  # type checkers refuse these uses themselves
-        __await__ = refused("Engine", "await")
-        __iter__ = refused("Engine", "for")
-        __aiter__ = refused("Engine", "async for")
-        __enter__ = __exit__ = refused("Engine", "with")
-        __call__ = refused("Engine", "()")
+        __await__ = Refused("Engine", "await")
+        __iter__ = Refused("Engine", "for")
+        __aiter__ = Refused("Engine", "async for")
+        __enter__ = __exit__ = Refused("Engine", "with")
+        __call__ = Refused("Engine", "()")
 
     @overload
     def __init__(

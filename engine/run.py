@@ -24,7 +24,7 @@ from .decision import Decision, Event, Facts, Outcome, Stop, WrongUse, build_out
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished, SubagentStarted
 from .decision.outcome import OutputT
-from .decision.wrong_calls import checked, explained_attributes, refused
+from .decision.wrong_calls import Refused, checked, explained_attributes
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator
 from .event_bus import Bus, Lagged
@@ -52,10 +52,10 @@ class Run(Generic[OutputT]):
     """
 
     if not TYPE_CHECKING:  # type checkers refuse these uses themselves
-        __await__ = refused("Run", "await")
-        __iter__ = refused("Run", "for")
-        __enter__ = __exit__ = refused("Run", "with")
-        __call__ = refused("Run", "()")
+        __await__ = Refused("Run", "await")
+        __iter__ = Refused("Run", "for")
+        __enter__ = __exit__ = Refused("Run", "with")
+        __call__ = Refused("Run", "()")
 
     def __init__(self, run_id: str, session_id: str, bus: Bus, body: Callable[[Run[OutputT]], Awaitable[None]]) -> None:
         self.id = run_id

@@ -41,7 +41,7 @@ from .decision.events import (
 )
 from .decision.outcome import OutputT
 from .decision.policy import Policy, for_recorded_run
-from .decision.wrong_calls import checked, explained_attributes, refused
+from .decision.wrong_calls import Refused, checked, explained_attributes
 from .dependencies import check_given, dependencies, warn_of_others
 from .durability import Steps
 from .effects import Effects, Live
@@ -97,11 +97,11 @@ class Session(Generic[DepsT, OutputT]):
     """
 
     if not TYPE_CHECKING:  # type checkers refuse these uses themselves
-        __await__ = refused("Session", "await")
-        __iter__ = refused("Session", "for")
-        __aiter__ = refused("Session", "async for")
-        __enter__ = __exit__ = refused("Session", "with")
-        __aenter__ = __aexit__ = refused("Session", "async with")
+        __await__ = Refused("Session", "await")
+        __iter__ = Refused("Session", "for")
+        __aiter__ = Refused("Session", "async for")
+        __enter__ = __exit__ = Refused("Session", "with")
+        __aenter__ = __aexit__ = Refused("Session", "async with")
 
     def __init__(
         self,

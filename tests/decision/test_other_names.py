@@ -12,6 +12,7 @@ import endstop
 import pytest
 from endstop import Engine, RunContext, decision, observers, providers, tools
 from endstop.cli.commands import build_whole_parser
+from endstop.decision import Question
 from endstop.decision.errors import WrongAttribute, WrongCall, WrongName
 from endstop.decision.word_tables import word_tables
 from endstop.providers import Scripted
@@ -36,8 +37,8 @@ OPTIONS = [(name, said) for owner, name, said in ENTRIES if owner == "command li
 
 GIVEN = set(
     """Deps api_base asyncio async_for base64 ctx deps description event fleet model name outcome piece
-    owner Path path prompt provider raise result
-    run run_id server session session_id tasks text tools engine kind metadata call_id reason""".split()
+    call_id function json owner Path path prompt provider raise reason result
+    run run_id server session session_id tasks text tools engine kind metadata""".split()
 )
 """Names in code that a reader has, or puts in."""
 
@@ -48,7 +49,16 @@ async def objects() -> dict[str, Any]:
     async with session.start("x") as run:
         outcome = await run.wait()
     fleet = engine.run_many(["x"])
-    return {"engine": engine, "session": session, "run": run, "outcome": outcome, "ctx": RunContext(), "fleet": fleet}
+    return {
+        "engine": engine,
+        "session": session,
+        "run": run,
+        "outcome": outcome,
+        "ctx": RunContext(),
+        "fleet": fleet,
+        "question": Question("c1", "May it?", tool="pay"),
+        "usage": outcome.usage,
+    }
 
 
 def resolved(name: str) -> Any:
@@ -214,6 +224,8 @@ async def used(one: Any, use: str) -> None:
                 pass
         case "()":
             one()
+        case "[]":
+            one["answer"]
 
 
 async def test_every_wrong_use_is_told_with_a_right_one() -> None:

@@ -86,7 +86,7 @@ async def test_arguments_that_do_not_fit_are_told_to_the_user_and_not_to_the_mod
 
 async def test_a_paused_session_that_is_resumed_as_interrupted_says_what_it_waits_for() -> None:
     session = await paused()
-    with pytest.raises(WrongUse, match=r"It waits for answers \(c1\): session.approve\(id\), session.deny\(id\)"):
+    with pytest.raises(WrongUse, match=r"It waits for answers \(c1\): session\.approve\(id\), session\.deny\(id\)"):
         session.start_resumed()
 
 
