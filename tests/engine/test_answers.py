@@ -29,7 +29,9 @@ async def paused(tool: str = "pay", record: Path | None = None) -> Session:
     return session
 
 
-@pytest.mark.parametrize("wrong", [True, False, None, 1, Approve, Deny, {"amount": 5}, object()], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [True, False, None, 1, Approve, Deny, {"amount": 5}, object()], ids=lambda one: type(one).__name__
+)
 @pytest.mark.parametrize("give", [Session.answer, lambda session, call_id, given: session.answer_all({call_id: given})])
 async def test_what_is_no_answer_to_an_approval_is_told_with_approve_and_deny(give: Any, wrong: Any) -> None:
     session = await paused()
