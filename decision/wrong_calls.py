@@ -158,10 +158,10 @@ def _owner(self: object, target: type, constructor: Callable[..., None]) -> str:
 
 
 def _takes_keywords(method: Any) -> bool:
-    """Return whether a method is called with keywords: it has a default, or a parameter for keywords alone."""
+    """Return whether a method may get keywords: it has a default, a parameter for them alone, or none at all."""
     if not inspect.isfunction(method) or inspect.isasyncgenfunction(method):
         return False
-    return bool(method.__kwdefaults__ or method.__defaults__)
+    return bool(method.__kwdefaults__ or method.__defaults__) or method.__code__.co_argcount == 1
 
 
 def _explained_function(function: Any, owner: str) -> Any:
@@ -214,7 +214,7 @@ def _told(owner: str, called: Any, signature: inspect.Signature, keywords: Mappi
     for given in keywords:
         if given not in by_name:
             if not by_name:
-                return f"{owner} takes no arguments by name, and is given {given!r}"
+                return f"{owner} takes no arguments by name, and is given {given!r}{other_name(owner, given)}"
             hint = other_name(owner, given) or _own_name(called, given, by_name) or wrong_name(owner, given, by_name)
             return f"{owner} has no parameter {given!r}{hint}"
     if mismatch.startswith("too many positional"):
