@@ -77,7 +77,7 @@ def explained(target: Target) -> Target:
     if isinstance(target, type):
         _explain_class(target, checks=False)
         return target
-    function: Target = _explained_function(target, target.__name__)
+    function: Target = _explained_function(target, target.__qualname__.rpartition("<locals>.")[2])
     return function
 
 
@@ -158,10 +158,10 @@ def _owner(self: object, target: type, constructor: Callable[..., None]) -> str:
 
 
 def _takes_keywords(method: Any) -> bool:
-    """Return whether a method may get keywords: it has a default, a parameter for them alone, or none at all."""
+    """Return whether a method is called with keywords: it has a default, or a parameter for keywords alone."""
     if not inspect.isfunction(method) or inspect.isasyncgenfunction(method):
         return False
-    return bool(method.__kwdefaults__ or method.__defaults__) or method.__code__.co_argcount == 1
+    return bool(method.__kwdefaults__ or method.__defaults__)
 
 
 def _explained_function(function: Any, owner: str) -> Any:

@@ -24,7 +24,7 @@ from .decision import Decision, Event, Facts, Outcome, Stop, WrongUse, build_out
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished, SubagentStarted
 from .decision.outcome import OutputT
-from .decision.wrong_calls import Refused, checked, explained_attributes
+from .decision.wrong_calls import Refused, checked, explained, explained_attributes
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator
 from .event_bus import Bus, Lagged
@@ -155,6 +155,7 @@ class Run(Generic[OutputT]):
         self._entered("read its events")
         return self.bus.read(after)
 
+    @explained
     def text(self) -> AsyncIterator[str]:
         """Yield what the model says to the user, piece by piece while it is written: no reasoning, no calls.
 

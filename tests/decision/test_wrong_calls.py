@@ -249,9 +249,7 @@ def test_what_msgspec_converts_to_a_type_fits_it(value: Any) -> None:
 @pytest.mark.parametrize("name", ["type", "event_kind", "delta", "part"])
 def test_an_attribute_that_an_event_lacks_is_told_with_the_way_to_tell_events_apart(name: str) -> None:
     event = events.RoundStarted(round=1)
-    with pytest.raises(
-        WrongAttribute, match=f"^RoundStarted has no attribute '{name}': .*`match event:`"
-    ):
+    with pytest.raises(WrongAttribute, match=f"^RoundStarted has no attribute '{name}': .*`match event:`"):
         getattr(event, name)
     assert getattr(event, name, "none") == "none"
     assert copy.copy(event) == event == pickle.loads(pickle.dumps(event))
