@@ -61,8 +61,8 @@ class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
                 raise AttributeError(name)
             known = ", ".join(self.__struct_fields__)
             raise WrongAttribute(
-                f"{type(self).__name__} has no attribute {name!r} (known: {known}): events are told apart by their "
-                "class, with `match event:` or isinstance; `endstop.decision.events` has the classes",
+                f"{type(self).__name__} has no attribute {name!r}: events are told apart by their class, with "
+                f"`match event:` or isinstance; `endstop.decision.events` has the classes (known here: {known})",
                 name,
             )
 

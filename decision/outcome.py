@@ -108,8 +108,9 @@ class Asker(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True):
 
 @explained_attributes
 class Question(ExplainedStruct, frozen=True):
-    """A question to the user, answered under its call id: `session.answer(question.call_id, "yes")`.
+    """A question to the user, answered under its call id.
 
+    `session.answer(question.call_id, "yes")`, or `session.approve(question.call_id)` for a call that waits.
     With a `tool`, it asks to approve a call of that tool; with `extends`, whether the run may make more steps.
 
     call_id: the id of the call that waits. text: what is asked.

@@ -77,7 +77,7 @@ def explained(target: Target) -> Target:
     if isinstance(target, type):
         _explain_class(target, checks=False)
         return target
-    function: Target = _explained_function(target, target.__name__)
+    function: Target = _explained_function(target, target.__qualname__.rpartition("<locals>.")[2])
     return function
 
 
@@ -214,7 +214,7 @@ def _told(owner: str, called: Any, signature: inspect.Signature, keywords: Mappi
     for given in keywords:
         if given not in by_name:
             if not by_name:
-                return f"{owner} takes no arguments by name, and is given {given!r}"
+                return f"{owner} takes no arguments by name, and is given {given!r}{other_name(owner, given)}"
             hint = other_name(owner, given) or _own_name(called, given, by_name) or wrong_name(owner, given, by_name)
             return f"{owner} has no parameter {given!r}{hint}"
     if mismatch.startswith("too many positional"):

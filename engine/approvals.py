@@ -45,7 +45,7 @@ NEVER_ASKED = "Not run: its tool needs the user's approval now, and did not when
 
 
 @explained
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Approve:
     """The user's approval of a call. arguments: replace all of the model's arguments; None: the call keeps those."""
 
@@ -53,7 +53,7 @@ class Approve:
 
 
 @checked
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Deny:
     """The user's denial of a call. reason: given to the model in the call's result."""
 

@@ -53,6 +53,13 @@ class OptionGroup:
 class Hooks(OptionGroup):
     """Your functions that take part in decisions about a run (`hooks.py`). Their answers are recorded.
 
+    gates: check a completion, in order; the first that rejects it hands it back to the model.
+    text_rule: decides whether a response without a completion call ends the run.
+    judge: asked after each round, unless the run ends anyway, whether the task is complete.
+    compactor: shrinks the context first: a function, or a model that writes a summary.
+    evaluate: evaluates the work at the end of a run. prompt_handlers: see a prompt before the model does.
+    rules: your own rules and guards, which the policy names in addition to the built-in ones.
+
     Raises WrongUse for what cannot be called as it will be.
     """
 

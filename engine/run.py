@@ -24,7 +24,7 @@ from .decision import Decision, Event, Facts, Outcome, Stop, WrongUse, build_out
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished, SubagentStarted
 from .decision.outcome import OutputT
-from .decision.wrong_calls import Refused, checked, explained_attributes
+from .decision.wrong_calls import Refused, checked, explained, explained_attributes
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator
 from .event_bus import Bus, Lagged
@@ -45,6 +45,12 @@ TIDY_SECONDS = 10.0
 @checked
 class Run(Generic[OutputT]):
     """Handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run.
+
+        async with engine.start(prompt) as run:
+            async for event in run: ...  # or: async for piece in run.text()
+
+    `wait()` returns the outcome, `outcome` is it after the end. `say(text)` sends a message to the run, `cancel()` ends
+    it, `messages()` returns what was said. Its constructor is called by sessions:
 
     run_id: unique id of the run. session_id: that of its session.
     bus: where the run publishes its events.
@@ -84,6 +90,7 @@ class Run(Generic[OutputT]):
         if self._lost is not None:
             raise self._lost
         if self._outcome is None:
+            self._entered("wait for its outcome")
             raise WrongUse(f"run {self.id} is not finished: `await run.wait()`, or read its events to the end")
         return self._outcome
 
@@ -148,7 +155,8 @@ class Run(Generic[OutputT]):
         self._entered("read its events")
         return self.bus.read(after)
 
-    async def text(self) -> AsyncIterator[str]:
+    @explained
+    def text(self) -> AsyncIterator[str]:
         """Yield what the model says to the user, piece by piece while it is written: no reasoning, no calls.
 
         A blank line stands between the texts of two steps. The last piece is what the answer has and no piece had, such
@@ -159,13 +167,10 @@ class Run(Generic[OutputT]):
 
         Raises WrongUse if nobody has entered the run. For more than the text, read its events.
         """
-        from .text_stream import RunText
+        from .text_stream import TextPieces
 
         self._entered("read its text")
-        text = RunText()
-        async for event in self.bus.read():
-            if piece := text.feed(event):
-                yield piece
+        return TextPieces(self.bus.read())
 
     async def tree_events(self) -> AsyncIterator[tuple[Run[Any], Event | Lagged]]:
         """Yield the events of this run and of all its sub-agents, each with its run. Those of one run are in order.

@@ -88,6 +88,10 @@ if TYPE_CHECKING:
 class Session(Generic[DepsT, OutputT]):
     """A conversation. Made by `Engine.session` and `Engine.resume`.
 
+    `run(prompt)` answers a prompt, `start(prompt)` also yields events; `messages()` returns what was said. A run that
+    asks goes on with `approve(id)`, `deny(id)`, `answer(id, text)` or `answer_all({...})`, under an id of `questions`;
+    one whose process died with `start_resumed()`. Its constructor is called by engines:
+
     config: what its runs are made from. session_id: unique id of the conversation.
     record: a file that its events are appended to, or a `Journal`; None for none.
     drain: whether to read, and pay for, the rest of responses that were cut.

@@ -9,8 +9,12 @@ Each reader passes the events to a `RunText` of its own, which knows neither the
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TYPE_CHECKING
+
 from .decision import Event
 from .decision.events import AttemptStarted, ResponseFinished, RunFinished, TextMessageContent
+from .decision.wrong_calls import Refused
 from .event_bus import Lagged
 
 NEW_STEP, NEW_ATTEMPT = "\n\n", "\n"
@@ -88,6 +92,33 @@ class RunText:
         if said and answer.startswith(said):
             return answer[len(said) :]
         return (NEW_STEP if self._said_in else "") + answer
+
+
+class TextPieces(AsyncIterator[str]):
+    """The pieces of a run's text, read with `async for`. events: all events of the run."""
+
+    if not TYPE_CHECKING:  # type checkers refuse these uses themselves
+        __await__ = Refused("Run.text()", "await")
+        __iter__ = Refused("Run.text()", "for")
+        __enter__ = __exit__ = Refused("Run.text()", "with")
+        __aenter__ = __aexit__ = Refused("Run.text()", "async with")
+
+    def __init__(self, events: AsyncIterator[Event | Lagged]) -> None:
+        self._pieces = _pieces(events)
+
+    async def __anext__(self) -> str:
+        return await anext(self._pieces)
+
+    async def aclose(self) -> None:
+        """Stop reading."""
+        await self._pieces.aclose()
+
+
+async def _pieces(events: AsyncIterator[Event | Lagged]) -> AsyncGenerator[str, None]:
+    text = RunText()
+    async for event in events:
+        if piece := text.feed(event):
+            yield piece
 
 
 def _step(attempt: str) -> str:

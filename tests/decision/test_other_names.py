@@ -48,6 +48,7 @@ async def objects() -> dict[str, Any]:
     session = engine.session()
     async with session.start("x") as run:
         outcome = await run.wait()
+        text = run.text()
     fleet = engine.run_many(["x"])
     return {
         "engine": engine,
@@ -58,6 +59,7 @@ async def objects() -> dict[str, Any]:
         "fleet": fleet,
         "question": Question("c1", "May it?", tool="pay"),
         "usage": outcome.usage,
+        "run.text()": text,
     }
 
 

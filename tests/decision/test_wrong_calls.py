@@ -16,11 +16,12 @@ import endstop
 import msgspec
 import pytest
 from endstop import Engine, Limits, Policy, Run
-from endstop.decision import Facts, Outcome, Stop, build_outcome
+from endstop.decision import Facts, Outcome, Question, Stop, build_outcome, events
 from endstop.decision.argument_types import describe_type, fits
 from endstop.decision.errors import WrongAttribute, WrongCall, WrongUse
 from endstop.decision.wrong_calls import CheckedStruct, checked, explained, explained_attributes
 from endstop.providers import Scripted
+from endstop.session import Session
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -243,3 +244,25 @@ def test_what_msgspec_converts_to_a_type_fits_it(value: Any) -> None:
         except msgspec.ValidationError:
             continue
         assert fits(value, kind)
+
+
+@pytest.mark.parametrize("name", ["type", "event_kind", "delta", "part"])
+def test_an_attribute_that_an_event_lacks_is_told_with_the_way_to_tell_events_apart(name: str) -> None:
+    event = events.RoundStarted(round=1)
+    with pytest.raises(WrongAttribute, match=f"^RoundStarted has no attribute '{name}': .*`match event:`"):
+        getattr(event, name)
+    assert getattr(event, name, "none") == "none"
+    assert copy.copy(event) == event == pickle.loads(pickle.dumps(event))
+
+
+def test_help_lists_what_a_run_and_a_session_refuse_after_their_methods() -> None:
+    for public in (Run, Session, Outcome):
+        shown = pydoc.plain(pydoc.render_doc(public))
+        assert "_dataclass_getstate" not in shown
+        assert shown.index("Methods defined here") < shown.index("<refused: await>")
+        assert "refuse(self" not in shown
+
+
+def test_help_shows_no_marks_of_redaction_in_a_signature() -> None:
+    assert "Redacted" not in str(inspect.signature(Question))
+    assert "call_id: str" in str(inspect.signature(Question))
