@@ -114,6 +114,9 @@ class Scripted:
             return
         for number, response in enumerate(responses, 1):
             _check_response(response, f"response {number} of the script")
+        if len(responses) == 1 and _is_several(responses[0]):
+            what = "response 1 of the script is a list of responses"
+            raise WrongUse(f"{what}: pass them one by one, as in Scripted(*responses)")
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
@@ -171,13 +174,22 @@ def _flat(items: Iterable[Any]) -> Iterator[Any]:
             yield item
 
 
-def _check_response(response: Any, where: str, depth: int = 0) -> None:
+def _is_several(response: Any) -> bool:
+    """Return whether this looks like several responses in one list: each part a text, or a list of texts and calls."""
+    parts = response if isinstance(response, list | tuple) else ()
+    lists = [isinstance(part, list) and any(isinstance(one, list | str) for one in part) for part in parts]
+    return (
+        len(lists) > 1
+        and any(lists)
+        and all(is_list or isinstance(part, str) for is_list, part in zip(lists, parts, strict=True))
+    )
+
+
+def _check_response(response: Any, where: str) -> None:
     """Raise WrongUse for what is no response. The parts of an iterator are checked when they are played."""
     if isinstance(response, list | tuple):
-        if depth == 2:
-            raise WrongUse(f"{where} is a list of responses: pass them one by one, as in Scripted(*responses)")
         for part in response:
-            _check_response(part, where if isinstance(part, list | tuple) else f"a part of {where}", depth + 1)
+            _check_response(part, where if isinstance(part, list | tuple) else f"a part of {where}")
     elif inspect.isclass(response) or not (
         isinstance(response, (str, Exception, Iterator, *_CHUNKS)) or hasattr(response, "wait")
     ):
