@@ -214,7 +214,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "an unknown way to be busy": (lambda: engine().session(busy="queu"), ("did you mean 'queue'",)),  # type: ignore
     "two runs of a session at once": (two_at_once, ("is busy", "busy='queue'")),
     "a run entered twice": (entered_twice, ("a run happens once",)),
-    "an outcome before the end": (asked_too_early, ("not finished", "await run.wait()")),
+    "an outcome before the end": (asked_too_early, ("has not begun", "await run.wait()")),
     "an answer to no question": (lambda: engine().session().answer("q", "yes"), ("no question 'q'", "open: none")),
     "a folder as record": (lambda: engine().run("x", record="."), ("'.', a folder", "name a file")),
     "True as record": (lambda: engine().run("x", record=True), ("record is True", "path of a file")),  # type: ignore
