@@ -20,6 +20,7 @@ import { ending, underWay } from "./words.js";
 /** Milliseconds of a frame for us; the rest is the browser's. */
 const SHARE = 10;
 const SLICE = 100;
+const QUIET = 5000; // milliseconds without an event after which the page asks how a running session is
 const TURNING = ["RUN_STARTED", "RUN_RESUMED", "RUN_FINISHED"];
 
 /** Milliseconds between counts of what can be jumped to. */
@@ -40,6 +41,7 @@ export function openSession(place, { say, connected }) {
   let stream = null;
   let replay = null;
   let heardAt = performance.now();
+  let askedAt = heardAt;
   let unheard = [];
   let counting = 0;
   let again = 0;
@@ -141,6 +143,7 @@ export function openSession(place, { say, connected }) {
   }
 
   async function reload() {
+    askedAt = performance.now();
     try {
       session = await ask("GET", path(id));
       if (!closed) schedule();
@@ -287,7 +290,11 @@ export function openSession(place, { say, connected }) {
     else stream?.resume();
   }
   document.addEventListener("visibilitychange", seen);
-  const clock = setInterval(() => running() && !replay && head(state), 1000);
+  const clock = setInterval(() => {
+    if (!running() || replay) return;
+    head(state);
+    if (performance.now() - Math.max(heardAt, askedAt) > QUIET) reload(); // no event says that a run is interrupted
+  }, 1000);
 
   function nameOnly() {
     put($("title"), session.title);
