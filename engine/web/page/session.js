@@ -14,6 +14,7 @@ import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
 import { linkTarget } from "./target.js";
 import { lasted, oneLine } from "./text.js";
+import { unheardMessages } from "./unheard.js";
 import { timeline } from "./view.js";
 import { ending, underWay } from "./words.js";
 
@@ -42,7 +43,7 @@ export function openSession(place, { say, connected }) {
   let replay = null;
   let heardAt = performance.now();
   let askedAt = heardAt;
-  let unheard = [];
+  const unheard = unheardMessages();
   let counting = 0;
   let again = 0;
   const [scroll, root] = [$("scroll"), $("timeline")];
@@ -58,7 +59,7 @@ export function openSession(place, { say, connected }) {
     live ||= caughtUp();
     for (const event of list) {
       events.push(event);
-      if (event.type === "MESSAGE_ADDED" && event.origin === "user") forget(event);
+      if (event.type === "MESSAGE_ADDED" && event.origin === "user") unheard.forget(event);
       if (live) announce(event);
     }
     heardAt = performance.now();
@@ -161,18 +162,7 @@ export function openSession(place, { say, connected }) {
 
   function said({ message_id: message }, text) {
     if (events.some((event) => event.message_id && event.message_id === message)) return;
-    unheard.push({ id: message, text });
-    showUnheard();
-  }
-
-  function forget({ message_id: message, text }) {
-    const place = unheard.findIndex((one) => (message ? one.id === message : one.text === text));
-    if (place >= 0) unheard.splice(place, 1);
-    showUnheard();
-  }
-
-  function showUnheard() {
-    $("unheard").replaceChildren(...unheard.map(({ text }) => h("li", {}, h("strong", {}, "Waits until the next step: "), text)));
+    unheard.add(message, text);
   }
 
   const trouble = (error) => put($("trouble"), error ? words(error) : "");
@@ -303,7 +293,7 @@ export function openSession(place, { say, connected }) {
 
   async function start() {
     trouble(null);
-    showUnheard();
+    unheard.show();
     try {
       session = await ask("GET", path(id));
     } catch (error) {
