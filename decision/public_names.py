@@ -21,7 +21,7 @@ PACKAGES = (
     "endstop",
     *(f"endstop.{name}" for name in ("decision", "providers", "tools", "observers", "follow", "testing")),
 )
-"""Packages that are searched for a name that another one does not have."""
+"""Public packages. If a name is looked up in the wrong one, the error says which of these has it."""
 
 
 def lazy_names(

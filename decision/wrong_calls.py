@@ -32,7 +32,7 @@ LONGEST_VALUE = 80
 
 
 FROM_INSIDE = (TypeError, AttributeError, ValueError, LookupError)
-"""Errors that a value of a wrong type may cause inside of what was called."""
+"""Exceptions that code raises when it is given a value of the wrong type. Any other is not explained."""
 
 
 if TYPE_CHECKING:

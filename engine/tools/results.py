@@ -474,7 +474,7 @@ def _return_hint(function: Callable[..., Any]) -> Any:
 
 
 def promised_type(function: Callable[..., Any]) -> str:
-    """Return the name of the type that a function returns by its annotation; empty without one, or if None is of it."""
+    """Return the name of a function's return type; empty if it is not annotated, or if the annotation allows None."""
     hint = _return_hint(function)
     if hint in (Any, object, type(None)) or type(None) in get_args(hint) or isinstance(hint, TypeVar):
         return ""
@@ -482,7 +482,7 @@ def promised_type(function: Callable[..., Any]) -> str:
 
 
 def returns_report(function: Callable[..., Any]) -> str:
-    """Return the name of the report type that a function returns by its annotation; empty if it returns none."""
+    """Return the name of the report type in a function's return annotation; empty if there is none."""
     hint = _return_hint(function)
     found = [one.__name__ for one in (hint, *get_args(hint)) if one in (Completion, Phase, Continue)]
     return found[0] if found else ""

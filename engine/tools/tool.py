@@ -251,7 +251,10 @@ class Tool:
 
     @cached_property
     def promised_type(self) -> str:
-        """Name of the type that its function returns by its annotation, if None is not of it; empty if any value is."""
+        """Return type that the function is annotated with, for a warning about a result of None.
+
+        Empty if None is expected: for a generator, without an annotation, and with one that allows None.
+        """
         return "" if self._is_generator else promised_type(self.function)
 
     @cached_property

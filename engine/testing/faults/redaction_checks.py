@@ -257,7 +257,10 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def _log() -> Iterator[list[str]]:
-    """Yield a list for the lines logged within the block, by the standard library and structlog; complete after it."""
+    """Capture what the standard library and structlog log within the block.
+
+    Yields a list of lines, which is complete when the block has ended.
+    """
     from structlog.testing import capture_logs
 
     lines: list[str] = []

@@ -1,4 +1,7 @@
-"""A model whose work is checked: it works, claims too early, and knows of the check only what it is told."""
+"""Model server for tests of `until`: it claims to be done too early.
+
+It does not run the check. What it knows of the result is what endstop writes into the conversation.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of the agents whose work is checked."""
+"""Fixtures of the tests of `until` behind the proxy."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for wire in WIRES:
         monkeypatch.setattr(type(wire), "result", _working(type(wire).result, file))
     return file
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """An empty folder for the proxy's records."""
+    folder = tmp_path / "records"
+    folder.mkdir()
+    return folder
 
 
 def _working(result: Any, file: Path) -> Any:

@@ -144,13 +144,6 @@ def working(items: list[Any]) -> tuple[str, tuple[str, str, str] | None]:
     return "", (f"call_{len(items)}", "work", "{}")
 
 
-@pytest.fixture
-def records(tmp_path: Path) -> Path:
-    folder = tmp_path / "records"
-    folder.mkdir()
-    return folder
-
-
 @STREAMS
 @pytest.mark.parametrize("say", [hasty, claiming])
 async def test_an_end_that_comes_too_early_goes_on_from_the_response_just_received(

@@ -75,13 +75,6 @@ def until_streaming(vendors: Beside, work: Path, *, met: bool = True, events: in
     return Until(check, folder=work.parent, from_failing=False)
 
 
-@pytest.fixture
-def records(tmp_path: Path) -> Path:
-    folder = tmp_path / "records"
-    folder.mkdir()
-    return folder
-
-
 @STREAMS
 @ON_WIRES
 @pytest.mark.parametrize("kind", ["talker", "caller"])
@@ -253,18 +246,24 @@ async def test_a_provider_that_breaks_off_while_the_check_runs_breaks_the_respon
     assert b"ATTEMPT_FAILED" in record.read_bytes()
 
 
+async def leave_in_response(wire: Wire, url: str, begun: asyncio.Event, left: asyncio.Event) -> None:
+    """Run an agent, cancel it when `begun` is set, and wait until the provider is left too."""
+    running = asyncio.ensure_future(run_agent(wire, url, streams=True, blocks=False))
+    with anyio.fail_after(60):
+        await begun.wait()
+        running.cancel()
+        await left.wait()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
 async def test_an_agent_that_leaves_while_the_check_runs_leaves_the_provider_too(work: Path, records: Path) -> None:
     vendors = Beside("talker")
     until = until_streaming(vendors, work, events=10**9)
     async with proxied(vendors, records, policy=POLICY, until=until, workspace=str(work.parent)) as (url, _, proxy):
-        running = asyncio.ensure_future(run_agent(CHAT, url, streams=True, blocks=False))
+        await leave_in_response(CHAT, url, vendors.began, vendors.left)
         with anyio.fail_after(60):
-            await vendors.began.wait()
-            running.cancel()
-            await vendors.left.wait()
             await proxy.idle()
-        with pytest.raises(asyncio.CancelledError):
-            await running
         assert not proxy.statistics.total.cuts
 
 
@@ -340,14 +339,9 @@ async def test_an_agent_that_leaves_in_a_response_that_was_handed_back_leaves_th
     vendors = Waiting()
     until = Until(lambda run: False, folder=work.parent, from_failing=False)
     async with proxied(vendors, records, policy=POLICY, until=until, workspace=str(work.parent)) as (url, _, proxy):
-        running = asyncio.ensure_future(run_agent(wire, url, streams=True, blocks=False))
+        await leave_in_response(wire, url, vendors.asked, vendors.left)
         with anyio.fail_after(60):
-            await vendors.asked.wait()
-            running.cancel()
-            await vendors.left.wait()
             await proxy.idle()
-        with pytest.raises(asyncio.CancelledError):
-            await running
     assert len(vendors.requests) == 3
     (record,) = records.glob("*.jsonl")
     assert b"the agent left in the middle of the response" in record.read_bytes()
