@@ -46,9 +46,8 @@ else:
             try:
                 return _make(cls, *args, **keywords)
             except FROM_INSIDE as error:
-                if (told := _explanation(error, cls.__name__, cls, args, keywords)) is None:
-                    raise
-                raise told from told.__cause__
+                _raise_explanation(error, cls.__name__, cls, args, keywords)
+                raise
 
     class _CheckedMeta(_ExplainedMeta):
         def __call__(cls, *args: Any, **keywords: Any) -> Any:  # noqa: N805  a metaclass
@@ -102,9 +101,8 @@ def _explain_class(target: Any, checks: bool) -> None:
             init(self, *args, **keywords)
         except FROM_INSIDE as error:
             owner = _owner(self, target, construct)
-            if (told := _explanation(error, owner, init, (self, *args), keywords)) is None:
-                raise
-            raise told from told.__cause__
+            _raise_explanation(error, owner, init, (self, *args), keywords)
+            raise
         if checks:
             wrong = _wrong_type(_owner(self, target, construct), init, (self, *args), keywords)
             if wrong is not None:
@@ -172,9 +170,8 @@ def _explained_function(function: Any, owner: str) -> Any:
             try:
                 coroutine = function(*args, **keywords)
             except TypeError as error:
-                if (told := _explanation(error, owner, function, args, keywords)) is None:
-                    raise
-                raise told from told.__cause__
+                _raise_explanation(error, owner, function, args, keywords)
+                raise
             return await coroutine
 
         return wait
@@ -184,11 +181,18 @@ def _explained_function(function: Any, owner: str) -> Any:
         try:
             return function(*args, **keywords)
         except FROM_INSIDE as error:
-            if (told := _explanation(error, owner, function, args, keywords)) is None:
-                raise
-            raise told from told.__cause__
+            _raise_explanation(error, owner, function, args, keywords)
+            raise
 
     return call
+
+
+def _raise_explanation(
+    error: Exception, owner: str, called: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> None:
+    """Raise what `_explanation` says of a failed call; return if it says nothing, and the error is to be raised."""
+    if (told := _explanation(error, owner, called, args, keywords)) is not None:
+        raise told from told.__cause__
 
 
 def _explanation(
