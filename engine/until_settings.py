@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from .check_answers import Check
 from .decision import WrongUse
@@ -33,19 +33,8 @@ class UntilSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def build(self, folder: str | None = None, more: Sequence[Check] = ()) -> Until:
         """Return the check. folder: where its commands run, as in `Until`. more: functions. Raises WrongUse."""
-        return Until(
-            *self.commands,
-            *more,
-            folder=folder,
-            guard=self.guard,
-            score=self.score,
-            timeout=self.timeout,
-            share=self.share,
-            copy=self.copy,
-            env=self.env,
-            inside=self.inside,
-            from_failing=self.from_failing,
-        )
+        options = structs.asdict(self)
+        return Until(*options.pop("commands"), *more, folder=folder, **options)
 
 
 OPERATOR_ONLY = ("env", "inside")
