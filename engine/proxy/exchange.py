@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from copy import deepcopy
+from typing import ParamSpec
 
 import msgspec
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ from .upstream_connections import Body
 from .wire import ProxyWire, ReplyEnd, WireRequest
 from .withheld_completion import WithheldCompletion, with_withheld
 
+P = ParamSpec("P")
 MARK = "x-endstop"
 """Header of every response written by the proxy: `answered`, `closing`, `stopped`, or what a dry run would do."""
 SESSION = "x-endstop-session"
@@ -274,12 +276,15 @@ class FollowedExchange:
         self.run.follower.requested(request_tokens(further._size))
         return further
 
-    def guard(self, work: Callable[[], None]) -> None:
-        """Follow the run with this work. Whatever fails, the agent goes on without being followed."""
+    def guard(self, work: Callable[P, None], *args: P.args, **keywords: P.kwargs) -> None:
+        """Follow the run with this work, called with these arguments.
+
+        Whatever fails, the agent goes on without being followed.
+        """
         if self.run.broken:
             return
         try:
-            work()
+            work(*args, **keywords)
         except Exception as error:
             self.leave()
             log_warning(

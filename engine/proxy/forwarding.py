@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from functools import partial
 
 import aiohttp
 import msgspec
@@ -13,7 +12,7 @@ from aiohttp import web
 
 from ..decision.errors import error_text
 from ..providers.error_replies import build_error, parse_error_value
-from ..providers.errors import Cancelled, Interrupted, ProviderError, Unreachable
+from ..providers.errors import Cancelled, Interrupted, ProviderError
 from .agent_replies import abort, copy_reply, own_reply, unread_text
 from .bodies import read_body
 from .exchange import MARK, FollowedExchange
@@ -49,15 +48,15 @@ class Forwarder:
         try:
             reply = await self._ask(incoming, body, exchange)
         except aiohttp.ClientError as error:
-            exchange.guard(partial(exchange.failed, Unreachable(self._requests.failure_text(error))))
+            exchange.guard(exchange.failed, self._requests.failure(error))
             return self._requests.unreachable(error)
         except asyncio.CancelledError:
-            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response began")))
+            exchange.guard(exchange.failed, Cancelled(f"{self._who_left()} before the response began"))
             raise
         try:
             if reply.status != 200 or "content-encoding" in reply.headers:
                 failure = self._requests.refusal(reply, unread_text(reply))
-                exchange.guard(partial(exchange.failed, failure))
+                exchange.guard(exchange.failed, failure)
                 return await copy_reply(incoming, reply, exchange.said)
             if not reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM):
                 if exchange.assembles:
@@ -117,21 +116,21 @@ class Forwarder:
                     assembler.feed(block)
             response = assembler.response()
         except aiohttp.ClientError as error:
-            exchange.guard(partial(exchange.failed, Unreachable(self._requests.failure_text(error))))
+            exchange.guard(exchange.failed, self._requests.failure(error))
             return self._requests.unreachable(error)
         except asyncio.CancelledError:
             reply.close()
-            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole")))
+            exchange.guard(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole"))
             raise
         except ReportedError as error:
             if exchange.cut is not None:
                 stop = exchange.wire.refusal(exchange.cut.reason, f"endstop cut this response: {exchange.cut.detail}")
                 return own_reply(stop, {**exchange.headers, MARK: "stopped"})
-            exchange.guard(partial(exchange.failed, build_error(parse_error_value(error.said))))
+            exchange.guard(exchange.failed, build_error(parse_error_value(error.said)))
             return web.Response(status=status_of(error), body=msgspec.json.encode(error.said), headers=headers)
         if response is None:
             broken = Interrupted("the provider's response ended before it was whole")
-            exchange.guard(partial(exchange.failed, broken))
+            exchange.guard(exchange.failed, broken)
             return self._requests.unreachable(broken)
         headers[MARK] = "assembled" if exchange.cut is None else "cut"
         return web.Response(body=msgspec.json.encode(response), headers=headers)
@@ -143,10 +142,10 @@ class Forwarder:
         try:
             whole = await read_body(blocks_of(reply.content))
         except aiohttp.ClientError as error:
-            exchange.guard(partial(exchange.failed, Unreachable(self._requests.failure_text(error))))
+            exchange.guard(exchange.failed, self._requests.failure(error))
             return self._requests.unreachable(error)
         except asyncio.CancelledError:
-            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole")))
+            exchange.guard(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole"))
             raise
         if not isinstance(whole, bytes):
             exchange.guard(exchange.refuse_large)
@@ -174,10 +173,10 @@ class Forwarder:
             await outgoing.write_eof()
         except (ConnectionError, asyncio.CancelledError) as error:  # nobody reads it, so no more is read here
             reply.close()
-            exchange.guard(partial(exchange.left, Cancelled(f"{self._who_left()} in the middle of the response")))
+            exchange.guard(exchange.left, Cancelled(f"{self._who_left()} in the middle of the response"))
             if isinstance(error, asyncio.CancelledError):
                 raise
         except aiohttp.ClientError as error:  # of the provider: the agent must not take this for complete
-            exchange.guard(partial(exchange.failed, Unreachable(self._requests.failure_text(error))))
+            exchange.guard(exchange.failed, self._requests.failure(error))
             abort(incoming)
         return outgoing

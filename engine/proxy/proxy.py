@@ -418,18 +418,18 @@ class Proxy:
                         raise self._requests.refusal(reply, unread_text(reply))
                     whole = await read_body(blocks_of(reply.content))
                     streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
-                    exchange.guard(partial(exchange.take_closing_words, whole, streams=streams))
+                    exchange.guard(exchange.take_closing_words, whole, streams=streams)
                 finally:
                     reply.release()
         except TimeoutError:
             late = Unreachable(f"no closing words arrived within {policy.deadlines.closing:g} s")
-            exchange.guard(partial(exchange.failed, late))
+            exchange.guard(exchange.failed, late)
         except aiohttp.ClientError as error:
-            exchange.guard(partial(exchange.failed, Unreachable(self._requests.failure_text(error))))
+            exchange.guard(exchange.failed, self._requests.failure(error))
         except ProviderError as error:
-            exchange.guard(partial(exchange.failed, error))
+            exchange.guard(exchange.failed, error)
         except asyncio.CancelledError:
-            exchange.guard(partial(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole")))
+            exchange.guard(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole"))
             raise
 
     def _answer(self, exchange: FollowedExchange) -> web.StreamResponse | None:

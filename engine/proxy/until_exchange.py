@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from functools import partial
 from typing import Any
 
 import aiohttp
@@ -20,7 +19,7 @@ from ..decision.errors import error_text
 from ..follow.agent_check import AgentCheck
 from ..formats.parsing import as_dict
 from ..providers._logging import log_warning
-from ..providers.errors import Cancelled, Unreachable
+from ..providers.errors import Cancelled
 from ..providers.surrogate_pairs import encodable
 from ..records.known_secrets import KnownSecrets
 from .agent_replies import unread_text
@@ -70,10 +69,10 @@ class UntilExchanges:
                         yield end.go_on(event)
         except (asyncio.CancelledError, GeneratorExit):
             second.close()
-            again.guard(partial(again.left, Cancelled(f"{self._who_left()} in the middle of the response")))
+            again.guard(again.left, Cancelled(f"{self._who_left()} in the middle of the response"))
             raise
         except aiohttp.ClientError as error:
-            again.guard(partial(again.failed, Unreachable(self._requests.failure_text(error))))
+            again.guard(again.failed, self._requests.failure(error))
             raise
         finally:
             if again.usage is not None:
@@ -173,7 +172,7 @@ class UntilExchanges:
         try:
             reply = await self._requests.send_changed(incoming, again.body, again.note_sent)
         except aiohttp.ClientError as error:
-            again.guard(partial(again.failed, Unreachable(self._requests.failure_text(error))))
+            again.guard(again.failed, self._requests.failure(error))
         finally:
             if held is not None:
                 held.settle(again.usage)
@@ -182,7 +181,7 @@ class UntilExchanges:
         streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
         expected = exchange.request.streams or exchange.assembles
         if reply.status != 200 or "content-encoding" in reply.headers or streams != expected:
-            again.guard(partial(again.failed, self._requests.refusal(reply, unread_text(reply))))
+            again.guard(again.failed, self._requests.refusal(reply, unread_text(reply)))
             reply.release()
             return None
         return again, reply
@@ -197,7 +196,7 @@ class UntilExchanges:
         try:
             second = await read_body(blocks_of(reply.content))
         except aiohttp.ClientError as error:
-            again.guard(partial(again.failed, Unreachable(self._requests.failure_text(error))))
+            again.guard(again.failed, self._requests.failure(error))
             return whole
         finally:
             reply.release()

@@ -13,7 +13,7 @@ from ..budget import FIRST
 from ..decision import Usage
 from ..decision.errors import error_text
 from ..providers._logging import log_warning
-from ..providers.errors import ProviderError
+from ..providers.errors import ProviderError, Unreachable
 from ..records.known_secrets import KnownSecrets
 from .agent_replies import copy_reply, error_reply
 from .day_budgets import DayBudgets, Reservation
@@ -47,9 +47,9 @@ class UpstreamRequests:
         self._statistics = statistics
         self._secrets = secrets
 
-    def failure_text(self, error: aiohttp.ClientError) -> str:
-        """Return what went wrong with the provider, and what to change."""
-        return self._connections.failure_text(error)
+    def failure(self, error: aiohttp.ClientError) -> Unreachable:
+        """Return the error for a request that failed on its way, with what to change."""
+        return Unreachable(self._connections.failure_text(error))
 
     def refusal(self, reply: aiohttp.ClientResponse, body: str | bytes) -> ProviderError:
         """Return the error for an error reply, with what to change. body: its beginning, as far as it is there."""
@@ -126,7 +126,7 @@ class UpstreamRequests:
 
     def unreachable(self, error: aiohttp.ClientError | ProviderError) -> web.Response:
         """Return the response to an agent if the provider cannot be reached: a gateway failure, which clients retry."""
-        said = str(error) if isinstance(error, ProviderError) else self.failure_text(error)
+        said = str(error) if isinstance(error, ProviderError) else self._connections.failure_text(error)
         return error_reply(502, self._secrets(said))
 
 
