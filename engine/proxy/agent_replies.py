@@ -11,7 +11,7 @@ from aiohttp import web
 from .exchange import MARK
 from .headers import passed_on, reason_of
 from .upstream_connections import blocks_of
-from .wire import OwnReply
+from .wire import EVENT_STREAM, OwnReply
 
 
 async def copy_reply(
@@ -50,6 +50,16 @@ def error_reply(status: int, message: str, headers: dict[str, str] | None = None
     return web.json_response(
         {"type": "error", "error": said}, status=status, headers={MARK: "error", **(headers or {})}
     )
+
+
+def can_be_followed(reply: aiohttp.ClientResponse) -> bool:
+    """Return whether a reply is a response of the model that can be read here: no error, and not compressed."""
+    return reply.status == 200 and "content-encoding" not in reply.headers
+
+
+def is_stream(reply: aiohttp.ClientResponse) -> bool:
+    """Return whether a reply is a stream of events."""
+    return reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
 
 
 def unread_text(reply: aiohttp.ClientResponse) -> str:

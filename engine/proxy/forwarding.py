@@ -13,7 +13,7 @@ from aiohttp import web
 from ..decision.errors import error_text
 from ..providers.error_replies import build_error, parse_error_value
 from ..providers.errors import Cancelled, Interrupted, ProviderError
-from .agent_replies import abort, copy_reply, own_reply, unread_text
+from .agent_replies import abort, can_be_followed, copy_reply, is_stream, own_reply, unread_text
 from .bodies import read_body
 from .exchange import MARK, FollowedExchange
 from .headers import passed_on, request_headers
@@ -21,7 +21,7 @@ from .until_exchange import UntilExchanges
 from .upstream_connections import blocks_of
 from .upstream_requests import UpstreamRequests
 from .upstream_streaming import UpstreamStreaming, refuses_stream, status_of, streamed_request
-from .wire import EVENT_STREAM, JSON, ReportedError, UnfinishedCall
+from .wire import JSON, ReportedError, UnfinishedCall
 
 
 class Forwarder:
@@ -54,11 +54,11 @@ class Forwarder:
             exchange.guard(exchange.failed, Cancelled(f"{self._who_left()} before the response began"))
             raise
         try:
-            if reply.status != 200 or "content-encoding" in reply.headers:
+            if not can_be_followed(reply):
                 failure = self._requests.refusal(reply, unread_text(reply))
                 exchange.guard(exchange.failed, failure)
                 return await copy_reply(incoming, reply, exchange.said)
-            if not reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM):
+            if not is_stream(reply):
                 if exchange.assembles:
                     self._streaming.note_failure(exchange, "it sent a response that is not a stream")
                 return await self._whole(incoming, reply, exchange)

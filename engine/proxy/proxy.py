@@ -32,7 +32,7 @@ from ..providers._logging import log_warning
 from ..providers.endpoint_url import public_url
 from ..providers.errors import Cancelled, ProviderError, Unreachable
 from ..records.known_secrets import KnownSecrets
-from .agent_replies import abort, error_reply, own_reply, unread_text
+from .agent_replies import abort, can_be_followed, error_reply, is_stream, own_reply, unread_text
 from .agent_runs import AgentRun, AgentRuns, digests_of
 from .anthropic_wire import ANTHROPIC
 from .bodies import UnfinishedBody, arriving, model_of, read_body, read_request, unpacked
@@ -48,7 +48,7 @@ from .until_exchange import UntilExchanges
 from .upstream_connections import Body, blocks_of
 from .upstream_requests import UpstreamRequests, ignore
 from .upstream_streaming import UpstreamStreaming
-from .wire import EVENT_STREAM, ProxyWire, WireRequest
+from .wire import ProxyWire, WireRequest
 
 if TYPE_CHECKING:
     from .proxy_tracer import ProxyTracer
@@ -414,10 +414,10 @@ class Proxy:
             async with asyncio.timeout(policy.deadlines.closing):
                 reply = await self._requests.send_changed(incoming, exchange.closing_request(), exchange.note_sent)
                 try:
-                    if reply.status != 200 or "content-encoding" in reply.headers:
+                    if not can_be_followed(reply):
                         raise self._requests.refusal(reply, unread_text(reply))
                     whole = await read_body(blocks_of(reply.content))
-                    streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
+                    streams = is_stream(reply)
                     exchange.guard(exchange.take_closing_words, whole, streams=streams)
                 finally:
                     reply.release()

@@ -22,13 +22,12 @@ from ..providers._logging import log_warning
 from ..providers.errors import Cancelled
 from ..providers.surrogate_pairs import encodable
 from ..records.known_secrets import KnownSecrets
-from .agent_replies import unread_text
+from .agent_replies import can_be_followed, is_stream, unread_text
 from .bodies import read_body
 from .exchange import EventSplitter, FollowedExchange
 from .statistics_page import Statistics
 from .upstream_connections import blocks_of
 from .upstream_requests import UpstreamRequests
-from .wire import EVENT_STREAM
 
 
 class UntilExchanges:
@@ -178,9 +177,8 @@ class UntilExchanges:
                 held.settle(again.usage)
         if reply is None:
             return None
-        streams = reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
         expected = exchange.request.streams or exchange.assembles
-        if reply.status != 200 or "content-encoding" in reply.headers or streams != expected:
+        if not can_be_followed(reply) or is_stream(reply) != expected:
             again.guard(again.failed, self._requests.refusal(reply, unread_text(reply)))
             reply.release()
             return None
