@@ -75,6 +75,11 @@ def similar(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def function_name(function: object) -> str:
+    """Return the name of a function or class for a message; for another object, that of its class."""
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
 def error_text(error: BaseException) -> str:
     """Return an error's type and message, even if its `__str__` raises."""
     try:

@@ -16,6 +16,7 @@ from .decision import Event
 from .decision.events import AttemptStarted, ResponseFinished, RunFinished, TextMessageContent
 from .decision.wrong_calls import Refused
 from .event_bus import Lagged
+from .records.format import step_of_attempt
 
 NEW_STEP, NEW_ATTEMPT = "\n\n", "\n"
 """Put between the texts of two steps, and between those of two attempts at a step."""
@@ -73,7 +74,7 @@ class RunText:
     def _separator(self) -> str:
         if self._said_in in ("", self._attempt):
             return ""
-        same_step = _step(self._said_in) == _step(self._attempt)
+        same_step = step_of_attempt(self._said_in) == step_of_attempt(self._attempt)
         return NEW_ATTEMPT if same_step else NEW_STEP
 
     def _rest_of(self, response: ResponseFinished) -> str:
@@ -119,7 +120,3 @@ async def _pieces(events: AsyncIterator[Event | Lagged]) -> AsyncGenerator[str, 
     async for event in events:
         if piece := text.feed(event):
             yield piece
-
-
-def _step(attempt: str) -> str:
-    return attempt.partition(".")[0]

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from .check_answers import Check, CommandCheck
 from .decision import Policy, WrongUse
+from .decision.errors import function_name
 from .decision.until_rules import CHECK_GUARD, CHECK_RULE
 from .decision.wrong_calls import checked
 from .tools.control import report_blocked
@@ -140,7 +141,7 @@ def name_of(check: CommandCheck | Check) -> str:
     """Return the command of a check, or the name of its function."""
     if isinstance(check, CommandCheck):
         return check.command
-    return str(getattr(check, "__name__", type(check).__name__))
+    return function_name(check)
 
 
 def until_of(until: Until | str | Check) -> Until:

@@ -36,6 +36,7 @@ from ..decision import (
     UserMessage,
     WrongUse,
 )
+from ..decision.errors import function_name
 from ..decision.wrong_calls import checked, explained
 from .errors import Exhausted
 from .provider import Request
@@ -74,7 +75,7 @@ def call(
     more: the other arguments, as keywords: `call("read_file", path="a.txt")`.
     """
     if not isinstance(name, str):
-        raise WrongUse(f"call: {_described(name)} is not a name: write call({_name_of(name)!r}, ...)")
+        raise WrongUse(f"call: {_described(name)} is not a name: write call({function_name(name)!r}, ...)")
     if arguments is not None and not isinstance(arguments, Mapping):
         raise WrongUse(f"call({name!r}, {arguments!r}): arguments are a mapping by name, as in call({name!r}, {{...}})")
     twice = more.keys() & (arguments or {}).keys()
@@ -223,13 +224,9 @@ def _described(value: Any) -> str:
     if inspect.isclass(value):
         return f"the class {value.__name__}"
     if callable(value):
-        return f"the function {_name_of(value)}"
+        return f"the function {function_name(value)}"
     kind = type(value).__name__
     return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
-
-
-def _name_of(value: Any) -> str:
-    return str(getattr(value, "__name__", None) or type(value).__name__)
 
 
 def _last_refusal(request: Request) -> str:

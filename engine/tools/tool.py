@@ -33,7 +33,7 @@ from typing import Any, Generic, TypeVar, cast, get_args, overload
 import docstring_parser
 
 from ..decision import Policy, ToolKind, ToolSpec, WrongUse
-from ..decision.errors import WrongCall, did_you_mean, wrong_name
+from ..decision.errors import WrongCall, did_you_mean, function_name, wrong_name
 from ..decision.messages import is_blank
 from ..decision.tool_names import is_preset_name, kind_by_name
 from ..decision.transcript import tools_size
@@ -49,7 +49,6 @@ from .user_functions import (
     check_callable,
     check_functions,
     is_generator,
-    name_of,
     signature_of,
     without_types,
 )
@@ -369,7 +368,7 @@ def _check(function: Any, kind: Any, timeout: Any) -> None:
         raise WrongUse(f"{function!r} is already a tool: pass it on as it is, or under another name with renamed(...)")
     if not callable(function):
         raise WrongUse(f"{function!r} is not a function: put @tool on a function")
-    name = getattr(function, "__name__", type(function).__name__)
+    name = function_name(function)
     if kind is not None and kind not in get_args(ToolKind):
         raise WrongUse(f"tool {name!r}: unknown kind {kind!r}{did_you_mean(str(kind), get_args(ToolKind))}")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
@@ -392,13 +391,13 @@ def _check_check(check: Function, tool: str, arguments: Iterable[str]) -> None:
         signature.bind(**dict.fromkeys(names))
     except TypeError as error:
         raise WrongUse(
-            f"check: {name_of(check)}{without_types(signature)}: {error}; it is called with the arguments of tool "
-            f"{tool!r}, by name: {', '.join(names) or 'none'}"
+            f"check: {function_name(check)}{without_types(signature)}: {error}; it is called with the arguments of "
+            f"tool {tool!r}, by name: {', '.join(names) or 'none'}"
         ) from None
 
 
 def _check_approval(function: Any, kind: ToolKind, approval: Any) -> None:
-    name = getattr(function, "__name__", type(function).__name__)
+    name = function_name(function)
     if not isinstance(approval, bool):
         check_functions(approval=approval)
         if approval is None:

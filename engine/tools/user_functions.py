@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 import anyio.to_thread
 
 from ..decision import WrongUse
-from ..decision.errors import error_text
+from ..decision.errors import error_text, function_name
 from ..providers._logging import log_warning
 from ..providers._wrapper import wait_shielded
 from .loop_watchdog import watch
@@ -244,7 +244,9 @@ def check_function(where: str, function: Any, role: Role) -> None:
         return
     first = next(iter(signature.parameters.values()), None)
     if first is not None and arguments[:1] == ["completion"] and "RunContext" in str(first.annotation):
-        raise WrongUse(f"{where}: {name_of(function)} takes a RunContext first; {role.name} is called as {role.call}")
+        raise WrongUse(
+            f"{where}: {function_name(function)} takes a RunContext first; {role.name} is called as {role.call}"
+        )
     if role.takes_context and (context := context_parameter(function)) is not None:
         arguments.append(context)
     try:
@@ -255,7 +257,7 @@ def check_function(where: str, function: Any, role: Role) -> None:
     except TypeError:
         takes = _count_of(signature)
     more = ", and with the context third if that is annotated, as in `ctx: RunContext`" if role.takes_context else ""
-    written = f"{name_of(function)}{without_types(signature)}"
+    written = f"{function_name(function)}{without_types(signature)}"
     raise WrongUse(f"{where}: {written} takes {takes}; {role.name} is called as {role.call}{more}")
 
 
@@ -297,11 +299,6 @@ def _count_of(signature: inspect.Signature) -> str:
         return f"{', '.join(named)} only by name"
     count = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)
     return f"{count or 'no'} argument{'s' * (count != 1)}"
-
-
-def name_of(function: Any) -> str:
-    """Return the name of a function for people; for an object, that of its class."""
-    return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
 def is_generator(function: Any) -> bool:
