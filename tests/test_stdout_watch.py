@@ -53,16 +53,24 @@ def test_a_program_and_a_test_may_write(way: str, module: str) -> None:
 async def test_a_coroutine_and_a_thread_of_endstop_are_told() -> None:
     names: dict[str, Any] = {"__name__": "endstop.engine"}
     exec("async def later():\n print('later')\ndef now():\n print('now')", names)
-    with pytest.raises(AssertionError, match=r"later.*; .*now"), watched():
+
+    async def both() -> None:
         await asyncio.create_task(names["later"]())
         await asyncio.to_thread(names["now"])
+
+    with pytest.raises(AssertionError, match=r"later.*; .*now"), watched():
+        await both()
 
 
 def test_a_thread_that_nobody_here_has_called_is_told() -> None:
     thread = threading.Thread(target=print, args=("from nowhere",))
-    with pytest.raises(AssertionError, match="from nowhere"), watched():
+
+    def run() -> None:
         thread.start()
         thread.join()
+
+    with pytest.raises(AssertionError, match="from nowhere"), watched():
+        run()
 
 
 async def test_what_a_users_hook_prints_in_a_run_is_the_users(capsys: pytest.CaptureFixture[str]) -> None:
