@@ -17,7 +17,7 @@ from .cost import Price
 from .facts import Facts
 from .failures import Failures
 from .messages import AssistantMessage, is_blank
-from .outcome import CutSavings, Question, SubagentUse, ask_again
+from .outcome import OUTPUT_ARGUMENT, OUTPUT_TOOL, CutSavings, Question, SubagentUse, ask_again
 from .policy import REMEMBERED_POINTS
 from .step_history import PROGRESS, StepJudgement, add_points
 from .until_facts import CUT_FOR_CHECK, UNTIL, CheckFacts
@@ -248,18 +248,26 @@ def _same_texts(facts: Facts, message: AssistantMessage) -> int:
 
 
 def _completion_text(message: AssistantMessage, completion_tools: tuple[str, ...]) -> str:
-    """Return the first text argument of a completion call in this response; empty if there is none."""
+    """Return the first text argument of a completion call in this response, or its output as JSON; empty if none."""
     for call in message.calls if completion_tools else ():
         if call.name in completion_tools:
             try:
                 arguments = msgspec.json.decode(call.arguments)
             except (msgspec.DecodeError, RecursionError, ValueError):
                 continue
+            if call.name == OUTPUT_TOOL and arguments:
+                return _output_in(arguments)
             values = arguments.values() if isinstance(arguments, dict) else ()
             said = next((value for value in values if isinstance(value, str) and not is_blank(value)), "")
             if said:
                 return said
     return ""
+
+
+def _output_in(arguments: Any) -> str:
+    """Return the value that the model gave as its output, as JSON: a text of its fields would say something else."""
+    wrapped = isinstance(arguments, dict) and arguments.keys() == {OUTPUT_ARGUMENT}
+    return msgspec.json.encode(arguments[OUTPUT_ARGUMENT] if wrapped else arguments).decode()
 
 
 def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:

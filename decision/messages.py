@@ -247,7 +247,7 @@ MOST_DOLLARS = 2.0**53
 """The largest cost in US dollars, far above any real one: sums of costs and their squares stay finite."""
 
 
-class Usage(ExplainedStruct, frozen=True, kw_only=True):
+class Usage(ExplainedStruct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Tokens and cost of one attempt, step or run.
 
     `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`. `cost_usd` is None if no

@@ -66,12 +66,17 @@ def derive_work(status: Status | None, verdict: EvaluationVerdict) -> Work | Non
     return "checked" if verdict == "passed" else "wrong"
 
 
+OUTPUT_TOOL = "final_result"
+"""Name of the completion tool of an engine with an output type."""
+OUTPUT_ARGUMENT = "result"
+"""Name of that tool's argument for an output that is not a JSON object."""
+
 AnswerFrom = Literal["", "completion", "handler", "text", "closing", "latest_text", "partial_text", "not_accepted"]
 """Source of an answer. `completion`: the accepted completion's summary. `handler`: an intent handler, without the
 model. `text`: the plain text that ended the run. `closing`: the summary of the closing step. Without any of these, the
 answer is the last text of the run: `latest_text` from a complete response, `partial_text` from one that was cut off or
-failed, `not_accepted` from a completion that was rejected, or a repeated text that does not end the run. Empty: the
-model wrote no text, or the record is older."""
+failed, `not_accepted` from a completion that was rejected (with an output type, all of its value as JSON), or a
+repeated text that does not end the run. Empty: the model wrote no text, or the record is older."""
 
 StageStatus = Literal["ok", "failed", "skipped", "absent", "exhausted", "awaiting_input", "cancelled"]
 """`skipped`: does not apply to a run with this outcome. `absent`: the caller provided no function for it."""
@@ -86,7 +91,7 @@ RUN_STAGE_STATUS: dict[Status, StageStatus] = {
 """Status of the stage `run`, by the status of the run."""
 
 
-class LimitUse(Struct, frozen=True, kw_only=True):
+class LimitUse(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """How much of one limit was used. The unit follows from the limit's name: steps, tokens, usd, seconds."""
 
     used: int | float
@@ -94,7 +99,7 @@ class LimitUse(Struct, frozen=True, kw_only=True):
     soft: bool = False
 
 
-class Asker(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True):
+class Asker(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
     """The sub-agent that asks a question which its caller passes on to the user."""
 
     call_id: Name
@@ -107,7 +112,7 @@ class Asker(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @explained_attributes
-class Question(ExplainedStruct, frozen=True):
+class Question(ExplainedStruct, frozen=True, repr_omit_defaults=True):
     """A question to the user, answered under its call id.
 
     `session.answer(question.call_id, "yes")`, or `session.approve(question.call_id)` for a call that waits.
@@ -177,7 +182,7 @@ def ask_again(question: Question, unclear: str) -> Question:
     return replace(question, text=text, unclear=question.unclear + 1)
 
 
-class SubagentUse(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True):
+class SubagentUse(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
     """Usage of all sub-agents of a run together, including nested sub-agents."""
 
     runs: int = 0
@@ -201,7 +206,7 @@ class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """False if the rest of the response was not read to its end."""
 
 
-class CutSavings(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True):
+class CutSavings(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
     """Output that the model did not write because its responses were cut at a completion call."""
 
     cuts: int = 0
@@ -260,7 +265,7 @@ class CutSavings(ExplainedStruct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 @explained_attributes
-class Outcome(ExplainedStruct, Generic[OutputT], frozen=True, kw_only=True, dict=True):
+class Outcome(ExplainedStruct, Generic[OutputT], frozen=True, kw_only=True, dict=True, repr_omit_defaults=True):
     """The result of a run.
 
     output: the result, in the type of `Engine(output=...)`. answer: the result as a text.
@@ -270,7 +275,7 @@ class Outcome(ExplainedStruct, Generic[OutputT], frozen=True, kw_only=True, dict
     steps, requests, duration_ms, usage, limits: what it used, with that of its `subagents`, and how much of each limit.
     verdict, work, accepted_by, checked_by, evaluation: what is known about the work, and who looked at it.
     run_id, session_id: ids of the run, and of the conversation that it belongs to.
-    `to_dict()` returns it as plain JSON data.
+    `to_dict()` returns it as plain JSON data. `str(outcome)` says in short how the run ended, and with what.
     """
 
     if not TYPE_CHECKING:  # type checkers refuse these uses themselves
@@ -292,7 +297,8 @@ class Outcome(ExplainedStruct, Generic[OutputT], frozen=True, kw_only=True, dict
     never_started: bool = False
     """Whether a mistake of use ended the run before its first request, such as a check that cannot be executed."""
     answer: Text = ""
-    """The result as text. Empty only if the model wrote no text in this run."""
+    """The result as text, with an output type as JSON. Of a run that has not completed, what the model wrote last:
+    `answer_from` says whether that is a text or a result that was not accepted. Empty only if it wrote neither."""
     answer_from: AnswerFrom = ""
     """Where the answer comes from."""
     steps: int = 0
@@ -316,7 +322,9 @@ class Outcome(ExplainedStruct, Generic[OutputT], frozen=True, kw_only=True, dict
     work: Work | None = None
     """What is known about the work. Always derived from status and verdict; a given value is ignored."""
     accepted_by: tuple[Text, ...] = ()
-    """Who accepted the completion: gates and the judge by name, and `user`. An evaluation is in `verdict` instead."""
+    """Who accepted the completion, in their order: each gate and the judge as the record names them
+    (`module:function`), and `user` for a confirmation. Empty if there is none of these, or if the run has not
+    completed. A check of `until` is in `checked_by`, an evaluation in `verdict`."""
     failed_calls: tuple[Name, ...] = ()
     """Tools whose calls failed before the work was reported as done, with no success after them (`failures.py`)."""
     evaluation: dict[str, Any] | None = None
@@ -370,21 +378,44 @@ class Outcome(ExplainedStruct, Generic[OutputT], frozen=True, kw_only=True, dict
         Raises WrongUse if the run has not completed, or if the answer cannot be read as that type.
         """
         if self.status != "completed":
-            raise WrongUse(
-                f"run {self.run_id} is {self.status} ({self.stop_reason}) and has no output: look at "
-                "`outcome.status` first; `outcome.answer` has what the model wrote"
-            )
+            raise WrongUse(self._why_no_output())
         kept = self.__dict__
         if _OUTPUT not in kept:
             kept[_OUTPUT] = kept[_READ](self.answer) if _READ in kept else self.answer
         output: OutputT = kept[_OUTPUT]
         return output
 
-    def reading_output(self, read: Callable[[str], OutputT]) -> Outcome[OutputT]:
-        """Return a copy whose `output` is `read(answer)`. The output is not a field, so it is not recorded."""
+    def _why_no_output(self) -> str:
+        """Return why there is no output, and where to look instead."""
+        reason = ": ".join(filter(None, (self.stop_reason, self.detail)))
+        kind, found = (self.__dict__.get(name) for name in (_KIND, _WHY))
+        said = f"run {self.run_id} is {self.status} ({reason}) and has no output{f' of type {kind}' if kind else ''}"
+        if found:
+            said += f" ({found.rstrip('.')})"
+        if self.questions:
+            said += f": it asks {self.questions[0].text!r}, so answer `outcome.questions`"
+        if not self.answer:
+            return f"{said}: look at `outcome.status` first; the model wrote no answer"
+        source = f" ({self.answer_from})" if self.answer_from else ""
+        return f"{said}: look at `outcome.status` first; `outcome.answer` has what the model wrote{source}"
+
+    def __str__(self) -> str:
+        """Return in short how the run ended, and with what: its output, or why there is none."""
+        if self.status != "completed":
+            return f"{self._why_no_output()}{': ' + repr(self.answer) if self.answer else ''}"
+        try:
+            return f"run {self.run_id} is completed ({self.stop_reason}): {self.output!r}"
+        except WrongUse as error:
+            return f"run {self.run_id} is completed ({self.stop_reason}), and {error}: {self.answer!r}"
+
+    def reading_output(self, read: Callable[[str], OutputT], kind: str = "", why: str = "") -> Outcome[OutputT]:
+        """Return a copy whose `output` is `read(answer)`. The output is not a field, so it is not recorded.
+
+        kind: the type's name. why: for a run that has not completed, what became of the model's last output.
+        """
         outcome = replace(self)
-        outcome.__dict__[_READ] = read
+        outcome.__dict__.update({_READ: read, _KIND: kind, _WHY: why})
         return outcome
 
 
-_READ, _OUTPUT = "_read", "_output"
+_READ, _OUTPUT, _KIND, _WHY = "_read", "_output", "_kind", "_why"

@@ -403,6 +403,7 @@ def _read(one: PublishedPolicy) -> str:
 COMING_FROM = {
     "pydantic_ai": """
         endstop: AgentRunResult ModelRetry UsageLimits UsageLimitExceeded BinaryContent TestModel
+        endstop: ToolOutput NativeOutput PromptedOutput
         Engine: instructions output_type deps_type model_settings retries end_strategy toolsets history_processors
         Engine.: run_stream iter tool output_validator override instrument
         Engine.run: user_prompt message_history usage_limits usage deferred_tool_results
@@ -414,7 +415,7 @@ COMING_FROM = {
     """,
     "openai_agents": """
         endstop: Agent Runner RunResult RunResultStreaming RunContextWrapper function_tool MaxTurnsExceeded
-        endstop: SQLiteSession
+        endstop: SQLiteSession AgentOutputSchema
         Engine: instructions model tools_to_final_output handoffs input_guardrails output_guardrails mcp_servers
         Engine: tool_use_behavior output_type hooks
         Engine.run: starting_agent input context max_turns run_config session previous_response_id
@@ -425,6 +426,7 @@ COMING_FROM = {
     """,
     "langgraph": """
         endstop: create_react_agent create_agent StateGraph ToolNode InMemorySaver GraphRecursionError ToolRuntime
+        endstop: ToolStrategy ProviderStrategy
         Engine: prompt response_format checkpointer store state_schema context_schema interrupt_before pre_model_hook
         Engine: post_model_hook recursion_limit debug
         Engine.: invoke ainvoke astream astream_events batch get_state update_state with_retry with_fallbacks

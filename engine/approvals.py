@@ -29,6 +29,7 @@ from .decision.policy import fill_in
 from .decision.wrong_calls import checked, explained
 from .hook_runner import run_hook
 from .hooks import Verdict
+from .own_copies import own_copy
 from .tools.results import truncate
 from .tools.run_context import running_call
 from .tools.schema import CORRECT_THEM, InvalidArguments
@@ -64,9 +65,13 @@ async def needs_approval(context: Context, tool: Tool, call: ToolCall) -> bool:
     """Return whether this call needs the user's approval. True if the approval function fails or is late."""
     if isinstance(tool.approval, bool):
         return tool.approval
-    given = tool.parse(call.arguments)  # a copy, so that the function cannot change the call
-    with running_call(context.run_context(call.id)):
-        verdict = await run_hook(context, "approval", tool.approval, (given,), parse_approval, call.id)
+    given = tool.parse(call.arguments)
+    instead = "let the function of the tool correct them, or the user: session.approve(call_id, arguments=...)"
+    with (
+        running_call(context.run_context(call.id)),
+        own_copy("approval function", tool.approval, "what it is given", given, instead) as arguments,
+    ):
+        verdict = await run_hook(context, "approval", tool.approval, (arguments,), parse_approval, call.id)
     return verdict.said != "not_needed"
 
 

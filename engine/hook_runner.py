@@ -18,8 +18,10 @@ from .decision.until_facts import UNTIL
 from .effects import EffectKey
 from .evaluation import EVALUATED_STATUSES, Evaluation, EvaluationInput, Evaluator
 from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified_name
+from .own_copies import own_copy, own_outcome
 from .tools.results import Completion, to_jsonable
 from .tools.run_context import context_parameter
+from .tools.schema import InvalidArguments
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 from .user_errors import log_unusable_answer, log_user_error
 
@@ -96,6 +98,8 @@ async def _run_with_deadline(
             work = call_user_function(function, *arguments)
             said = await run_in_own_task(work, qualified_name(function), run_id=context.run_id, role=role)
         except Exception as error:
+            if role == "gate" and isinstance(error, InvalidArguments):
+                return Verdict("reject", describe_error(error))
             log_user_error(_ROLE_NAMES[role], function, error)
             return Verdict("failed", describe_error(error))
     try:
@@ -167,8 +171,11 @@ async def run_gates(context: Context, completion: Completion, call_id: str | Non
             return facts.told_detail, UNTIL
     if context.hooks.gates and context.output is not None:
         completion = replace(completion, output=context.output.read(completion.answer))
+    instead = "correct it in a validator of the output's type, or return Reject(reason), so that the model does"
     for gate in context.hooks.gates:
-        verdict = await run_hook(context, "gate", gate, (completion, progress(context, call_id)), parse_gate, call_id)
+        with own_copy("gate", gate, "completion.output", completion.output, instead) as output:
+            arguments = (replace(completion, output=output), progress(context, call_id))
+            verdict = await run_hook(context, "gate", gate, arguments, parse_gate, call_id)
         if verdict.said != "accept":
             failed = "The check of the completion failed: " if verdict.said == "failed" else ""
             return failed + verdict.detail, qualified_name(gate)
@@ -333,10 +340,10 @@ async def _call_evaluator(
     await context.flush()
     seconds = context.policy.deadlines.evaluation
     said: Any = None
-    with context.clock.deadline(seconds) as deadline:
+    with own_outcome("evaluator", evaluator, outcome) as given, context.clock.deadline(seconds) as deadline:
         try:
             looked_at = EvaluationInput(
-                outcome=outcome,
+                outcome=given,
                 record=context.record_path,
                 started_at=context.started_at,
                 context=context.run_context(),

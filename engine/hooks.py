@@ -10,7 +10,8 @@
 
 A hook may be async or plain; a plain one runs in a thread. Its answer is recorded, so a replay calls no hooks. A hook
 that raises or misses its deadline never ends the run: the record says so, and the run continues without its answer.
-Only a gate that fails hands the completion back to the model, because it was not checked.
+Only a gate that fails hands the completion back to the model, because it was not checked. A gate that raises
+`InvalidArguments` has not failed: it rejects the completion with that text.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Prepare:
 
 
 Gate = Callable[[Completion, Progress], Awaitable[Accept | Reject] | Accept | Reject]
-"""Function that checks a completion. Plain text that would end the run is also checked, as the completion's answer."""
+"""Function that checks a completion. Plain text that would end the run is also checked, as the completion's answer.
+`completion.output` is a copy of its own: to change it, return `Reject(reason)`, or use a validator of its type."""
 
 TextVerdict = bool | TextKind | None
 """Answer of a text rule. True: the text ends the run. False: it does not. None: the policy decides by the kind of text

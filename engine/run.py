@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Generic
 from msgspec.structs import replace
 
 from .context import Context, QueuedMessage, new_message
-from .decision import Decision, Event, Facts, Outcome, Stop, WrongUse, build_outcome
+from .decision import Decision, Event, Facts, Outcome, Stop, ToolResult, WrongUse, build_outcome
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished, SubagentStarted
-from .decision.outcome import OutputT
+from .decision.outcome import OUTPUT_TOOL, OutputT
 from .decision.wrong_calls import Refused, checked, explained, explained_attributes
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator
@@ -301,7 +301,7 @@ class Run(Generic[OutputT]):
                 told = isinstance(error, SystemPromptFailed) or crashed.never_started
                 if isinstance(error, Exception) and not told:
                     log_failure("a run ended by an error", error)
-                await self._finish(crashed)
+                await self._finish(with_output(context, crashed))
             raise
         else:
             await self._finish(outcome)
@@ -357,8 +357,21 @@ class Run(Generic[OutputT]):
 
 
 def with_output(context: Context, outcome: Outcome) -> Outcome:
-    """Return the outcome with `output` in the engine's type."""
-    return outcome if context.output is None else outcome.reading_output(context.output.read)
+    """Return the outcome with `output` in the engine's type, or with the reason why it has none."""
+    output = context.output
+    if output is None:
+        return outcome
+    return outcome.reading_output(output.read, output.label, _why_no_output(context))
+
+
+def _why_no_output(context: Context) -> str:
+    """Return what became of the model's last output in this run, if it was not accepted; empty if that is not known."""
+    for message in reversed(context.transcript.messages):
+        if isinstance(message, ToolResult) and message.name == OUTPUT_TOOL and message.status != "skipped":
+            return f"the last {OUTPUT_TOOL} was not accepted: {message.content}"
+        if message == context.transcript.prompt:
+            break
+    return "" if context.log.facts.completion_text else f"the model never called {OUTPUT_TOOL}"
 
 
 def _lost_in(error: BaseException) -> RunLost | ResumeRefused | None:

@@ -14,11 +14,12 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from .check_answers import NOT_STARTED, Check, CommandCheck, WorkAnswer, answer_of
+from .check_answers import NOT_STARTED, Check, CheckAnswer, CommandCheck, NotMet, WorkAnswer, answer_of
 from .decision import WrongUse
 from .providers._logging import log_warning
 from .providers.clock import Clock
 from .tools.run_context import Progress
+from .tools.schema import InvalidArguments
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 from .until import Until, name_of
 from .user_errors import log_unusable_answer, log_user_error
@@ -152,7 +153,9 @@ class WorkCheck:
         name = name_of(check)
         try:
             work = call_user_function(check, progress)
-            said = await run_in_own_task(work, name, session_id=self._session_id, role="check")
+            said: CheckAnswer = await run_in_own_task(work, name, session_id=self._session_id, role="check")
+        except InvalidArguments as error:  # what a check tells the model, as a tool does
+            said = NotMet(describe_error(error))
         except Exception as error:
             log_user_error("check", check, error, session_id=self._session_id)
             return WorkAnswer(said="not_met", detail=f"the check itself failed: {describe_error(error)}")

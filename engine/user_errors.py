@@ -69,6 +69,11 @@ def log_unusable_answer(role: str, function: Any, why: str, **about: object) -> 
     _log_once(f"{role} gave no usable answer", function, why, _place_of(function), about)
 
 
+def log_change_in_place(role: str, function: Any, why: str) -> None:
+    """Log that a function of the user changed what it was given, although that has no effect."""
+    _log_once(f"{role} changed what it was given", function, why, _place_of(function), {})
+
+
 def log_failure(what: str, error: BaseException, level: int = logging.WARNING, **about: object) -> None:
     """Log an error that may be a user's or ours. If a user's function is in its traceback, that begins there."""
     inner, raised = _raised_by_user(error)

@@ -22,6 +22,7 @@ from hypothesis import settings
 from . import temporal as temporal_server
 from .chromium import Chromium, start_chromium
 from .postgres import Server, server
+from .stdout_watch import watched
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -115,6 +116,16 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_setup() -> Generator[None, object, object]:
+    """A library prints nothing: a test fails in which endstop does."""
+    with watched():
+        return (yield)
+
+
+pytest_runtest_call = pytest_runtest_teardown = pytest_runtest_setup
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -317,6 +317,7 @@ def _exit_code(run: Callable[[], object]) -> int:
 
 if __name__ == "__main__":
     listening = socket.socket(fileno=int(sys.argv[1]))
+    watched = importlib.import_module("stdout_watch").watched
     sys.path.pop(0)  # this folder
     for module in (*WHAT_ALL_NEED, *sys.argv[2:]):
         importlib.import_module(module)
@@ -329,7 +330,7 @@ if __name__ == "__main__":
 
     script = request.get("script")
     code = _exit_code(
-        partial(runpy.run_path, script, run_name="__main__")
+        watched()(partial(runpy.run_path, script, run_name="__main__"))
         if script
         else lambda: sys.exit(run_command_line(request["arguments"]))
     )

@@ -53,11 +53,13 @@ def _points(text: str) -> int | str:
     return number
 
 
-def _failing(check: Check[P], config: pytest.Config, every: int | None = None) -> Check[P]:
+def _failing(check: Check[P], request: pytest.FixtureRequest, every: int | None = None) -> Check[P]:
     """Return the check with the options of the command line; its version fails the test that calls it.
 
+    pytest shows the report of a check that finds nothing beside what the test prints, as with `-rP`.
     every: the points for `--faults-points all`.
     """
+    config = request.config
     takes = inspect.signature(check).parameters
     given: dict[str, Any] = {"points": config.getoption("faults_points"), "seed": config.getoption("faults_seed")}
     options = {name: value for name, value in given.items() if value is not None and name in takes}
@@ -70,73 +72,73 @@ def _failing(check: Check[P], config: pytest.Config, every: int | None = None) -
         report = check(*arguments, **{**options, **named})
         if not report.ok:
             pytest.fail(str(report), pytrace=False)
-        print(report)
+        request.node.add_report_section("call", check.__name__, str(report))
         return report
 
     return checked
 
 
 @pytest.fixture
-def check_cancel_points(pytestconfig: pytest.Config) -> Check[...]:
+def check_cancel_points(request: pytest.FixtureRequest) -> Check[...]:
     """Return `faults.check_cancel_points`, which then fails the test."""
-    return _failing(faults.check_cancel_points, pytestconfig)
+    return _failing(faults.check_cancel_points, request)
 
 
 @pytest.fixture
-def check_cut_records(pytestconfig: pytest.Config) -> Check[...]:
+def check_cut_records(request: pytest.FixtureRequest) -> Check[...]:
     """Return `faults.check_cut_records`, which then fails the test."""
-    return _failing(faults.check_cut_records, pytestconfig)
+    return _failing(faults.check_cut_records, request)
 
 
 @pytest.fixture
-def check_hostile_tools(pytestconfig: pytest.Config) -> Check[...]:
+def check_hostile_tools(request: pytest.FixtureRequest) -> Check[...]:
     """Return `faults.check_hostile_tools`, which then fails the test."""
-    return _failing(faults.check_hostile_tools, pytestconfig)
+    return _failing(faults.check_hostile_tools, request)
 
 
 @pytest.fixture
-def check_hostile_subscribers(pytestconfig: pytest.Config) -> Check[...]:
+def check_hostile_subscribers(request: pytest.FixtureRequest) -> Check[...]:
     """Return `faults.check_hostile_subscribers`, which then fails the test."""
-    return _failing(faults.check_hostile_subscribers, pytestconfig)
+    return _failing(faults.check_hostile_subscribers, request)
 
 
 @pytest.fixture
-def check_policy(pytestconfig: pytest.Config) -> Check[...]:
+def check_policy(request: pytest.FixtureRequest) -> Check[...]:
     """Return `faults.check_policy`, which then fails the test."""
-    return _failing(faults.check_policy, pytestconfig)
+    return _failing(faults.check_policy, request)
 
 
 @pytest.fixture
-def check_redaction(pytestconfig: pytest.Config) -> Check[...]:
+def check_redaction(request: pytest.FixtureRequest) -> Check[...]:
     """Return `faults.check_redaction`, which then fails the test."""
-    return _failing(faults.check_redaction, pytestconfig)
+    return _failing(faults.check_redaction, request)
 
 
 @pytest.fixture
-def check_store(pytestconfig: pytest.Config) -> Check[...]:
+def check_store(request: pytest.FixtureRequest) -> Check[...]:
     """Return `faults.check_store`, which then fails the test."""
-    return _failing(faults.check_store, pytestconfig)
+    return _failing(faults.check_store, request)
 
 
 @pytest.fixture
-def check_leaks(pytestconfig: pytest.Config) -> Check[...]:
+def check_leaks(request: pytest.FixtureRequest) -> Check[...]:
     """Return `faults.check_leaks`, which then fails the test."""
-    return _failing(faults.check_leaks, pytestconfig)
+    return _failing(faults.check_leaks, request)
 
 
 @pytest.fixture
-def check_fuzzed_inputs(pytestconfig: pytest.Config) -> Check[...]:
+def check_fuzzed_inputs(request: pytest.FixtureRequest) -> Check[...]:
     """Return `faults.check_fuzzed_inputs`, which then fails the test."""
-    return _failing(faults.check_fuzzed_inputs, pytestconfig, every=MANY_INPUTS)
+    return _failing(faults.check_fuzzed_inputs, request, every=MANY_INPUTS)
 
 
 @pytest.fixture
-def check_fuzzed_responses(pytestconfig: pytest.Config) -> Check[...]:
+def check_fuzzed_responses(request: pytest.FixtureRequest) -> Check[...]:
     """Return `faults.check_fuzzed_responses`, which then fails the test."""
-    return _failing(faults.check_fuzzed_responses, pytestconfig, every=MANY_INPUTS)
+    return _failing(faults.check_fuzzed_responses, request, every=MANY_INPUTS)
 
 
 @pytest.fixture
-def check_hostile_endpoints(pytestconfig: pytest.Config) -> Check[...]:
+def check_hostile_endpoints(request: pytest.FixtureRequest) -> Check[...]:
     """Return `faults.check_hostile_endpoints`, which then fails the test."""
-    return _failing(faults.check_hostile_endpoints, pytestconfig)
+    return _failing(faults.check_hostile_endpoints, request)

@@ -31,14 +31,13 @@ import msgspec
 from ..decision import WrongUse
 from ..decision.argument_types import fits, is_type
 from ..decision.errors import error_text
+from ..decision.outcome import OUTPUT_ARGUMENT, OUTPUT_TOOL
 from .results import Completion
 from .schema import InvalidArguments, SignatureArguments, describe_errors, without_keywords
 from .tool import Tool
 
-NAME = "final_result"
-"""Name of the completion tool of an engine with an output type."""
-WRAPPER = "result"
-"""Name of that tool's argument for an output that is not a JSON object."""
+NAME = OUTPUT_TOOL
+WRAPPER = OUTPUT_ARGUMENT
 ACCEPTED = "The result is accepted."
 _WHEN = (
     "Call this exactly once, as soon as everything the task asks for is done and verified by the results of your "

@@ -29,7 +29,11 @@ CORRECT_THEM = "Correct them and call again."
 
 
 class InvalidArguments(ValueError):
-    """The arguments do not fit the tool. The message tells the model what to correct."""
+    """The arguments do not fit the tool, or the work its check. The message tells the model what to correct.
+
+    A tool's function raises it for its result, a gate to hand the completion back, a check of `until` to say that it is
+    not met. It is no bug there, so nothing is logged.
+    """
 
 
 class Bounds:

@@ -27,6 +27,7 @@ from ..providers._logging import log_warning
 from ..providers._wrapper import wait_shielded
 from .loop_watchdog import watch
 from .run_context import context_parameter
+from .schema import InvalidArguments
 
 T = TypeVar("T")
 GRACE_SECONDS = 0.4
@@ -153,8 +154,12 @@ def _retrieve_exception(task: asyncio.Task[Any]) -> None:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the text of an error, for models, records and people."""
-    return str(error) if isinstance(error, UserFunctionError) else error_text(error)
+    """Return the text of an error, for models, records and people.
+
+    `InvalidArguments` is raised for its text, so its type is not in it.
+    """
+    own = isinstance(error, UserFunctionError | InvalidArguments)
+    return (str(error) if own else "") or error_text(error)
 
 
 def is_async(function: Callable[..., Any]) -> bool:

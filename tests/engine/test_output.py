@@ -1,8 +1,10 @@
 """`Engine(output=T)`: the run ends with a T, and only with one."""
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from endstop import (
@@ -13,6 +15,7 @@ from endstop import (
     Evaluation,
     EvaluationInput,
     Hooks,
+    Limits,
     ModelOptions,
     Observers,
     Progress,
@@ -22,10 +25,11 @@ from endstop import (
     read_record,
     tool,
 )
-from endstop.decision import Outcome, Policy, ToolResult, UserMessage
-from endstop.providers import Scripted, call
+from endstop.decision import Outcome, Policy, Rule, ToolResult, UserMessage
+from endstop.providers import ProviderError, Scripted, call
 from endstop.replay import replay
 from endstop.tools import ask_user, finish_task, think
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 @dataclass
@@ -94,7 +98,8 @@ async def test_texts_are_handed_back_a_bounded_number_of_times() -> None:
 
 async def test_a_run_that_has_not_completed_has_no_output() -> None:
     outcome = await Engine(Scripted(*["no"] * 10), output=Config, policy=Policy(closing=False)).run("go")
-    with pytest.raises(WrongUse, match=r"is exhausted \(stuck\) and has no output: look at `outcome.status` first"):
+    says = r"exhausted \(stuck: .* any call\) and has no output of type Config \(.*\): look at `outcome.status` first"
+    with pytest.raises(WrongUse, match=says):
         outcome.output  # noqa: B018  it raises
 
 
@@ -210,3 +215,234 @@ def test_an_engine_without_tools_or_types_imports_no_pydantic() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "False"
+
+
+BAD = call("final_result", host="a", port="eighty")
+NO_TEXTS = Policy(closing=False)
+
+
+def too_small(completion: Completion, run: Progress) -> Reject:
+    return Reject("the port is too small")
+
+
+async def stopped(*responses: Any, policy: Policy = NO_TEXTS, **options: Any) -> Outcome[Config]:
+    return await Engine(Scripted(*responses), output=Config, policy=policy, **options).run("go")
+
+
+ENDS: dict[str, tuple[Any, list[str], str, str]] = {
+    "never delivered": (
+        lambda: stopped(*["It is a."] * 9),
+        ["exhausted (stuck: 4 steps in a row without any call)", "the model never called final_result"],
+        "It is a.",
+        "not_accepted",
+    ),
+    "never of the type": (
+        lambda: stopped(*[[BAD]] * 9),
+        ["invalid_calls", "the last final_result was not accepted", "port: Input should be a valid integer"],
+        '{"host":"a","port":"eighty"}',
+        "not_accepted",
+    ),
+    "never of the type, and a closing step": (
+        lambda: stopped(*[[BAD]] * 4, "I could not.", policy=Policy()),
+        ["invalid_calls", "port: Input should be a valid integer"],
+        "I could not.",
+        "closing",
+    ),
+    "rejected by a gate": (
+        lambda: stopped(*[[GOOD]] * 9, hooks=Hooks(gates=[too_small])),
+        ["completion_rejected", "the last final_result was not accepted", "the port is too small"],
+        '{"host":"a","port":80}',
+        "not_accepted",
+    ),
+    "a limit": (
+        lambda: stopped([call("look", path="a")], tools=[look], policy=Policy(closing=False, limits=Limits(steps=1))),
+        ["step_limit: 1 of 1 steps used", "the model never called final_result", "the model wrote no answer"],
+        "",
+        "",
+    ),
+    "a provider's error": (
+        lambda: stopped([GOOD, GOOD][:1], [ProviderError("the key is wrong")], hooks=Hooks(gates=[too_small])),
+        ["failed (provider_error", "the key is wrong", "the port is too small"],
+        '{"host":"a","port":80}',
+        "not_accepted",
+    ),
+    "a question": (
+        lambda: stopped([call("ask_user", question="Which port?")], presets=[ask_user]),
+        ["is awaiting_input", "it asks 'Which port?'", "outcome.questions"],
+        "",
+        "",
+    ),
+    "an error of a rule": (
+        lambda: stopped(
+            "Hm.",
+            policy=Policy(guards=("odd",)),
+            hooks=Hooks(
+                rules=[Rule("guard", "odd", "Odd.", (), lambda facts, policy: 1 // (1 - facts.steps) and None)]
+            ),
+        ),
+        ["failed (internal_error: WrongUse: rule 'odd': ZeroDivisionError", "has no output of type Config"],
+        "Hm.",
+        "latest_text",
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_run_without_an_output_says_why_in_its_error_and_its_text_and_what_the_model_wrote(end: str) -> None:
+    make, says, answer, source = ENDS[end]
+    outcome = await make()
+    with pytest.raises(WrongUse) as caught:
+        outcome.output  # noqa: B018  it raises
+    for part in says:
+        assert part in str(caught.value)
+        assert part in str(outcome)
+    assert (outcome.answer, outcome.answer_from) == (answer, source)
+    assert repr(answer)[1:-1] in str(outcome)
+    assert "output" not in outcome.to_dict()
+    shown = repr(outcome)
+    assert f"status={outcome.status!r}" in shown
+    assert f"detail={outcome.detail!r}" in shown
+    assert "verdict" not in shown, "nothing that was not set"
+
+
+async def test_what_an_earlier_run_gave_is_no_reason_of_a_later_one() -> None:
+    session = Engine(Scripted([GOOD], *["It is a."] * 9), output=Config, policy=NO_TEXTS).session()
+    assert (await session.run("go")).output == CONFIG
+    assert "the model never called final_result" in str(await session.run("again"))
+
+
+async def test_the_text_of_a_completed_run_has_its_output() -> None:
+    assert str(await stopped([GOOD])).endswith(f"is completed (completed): {CONFIG!r}")
+    assert str(await Engine(Scripted("Done, all of it.")).run("go")).endswith("(text_final): 'Done, all of it.'")
+
+
+async def test_a_list_that_was_not_accepted_is_shown_whole() -> None:
+    many = call("final_result", result=[{"host": "a", "port": "eighty"}])
+    outcome = await Engine(Scripted(*[[many]] * 9), output=list[Config], policy=NO_TEXTS).run("go")
+    assert outcome.answer == '[{"host":"a","port":"eighty"}]'
+    assert "has no output of type list[Config]" in str(outcome)
+
+
+@dataclass(eq=False)
+class Plain:
+    """A type that does not define what is equal."""
+
+    names: list[str]
+
+
+class Stamped(BaseModel):
+    """A model that differs each time that it is read."""
+
+    names: list[str]
+    number: int = Field(default_factory=itertools.count().__next__)
+
+
+KINDS: list[tuple[Any, dict[str, Any], Callable[[Any], list[str]]]] = [
+    (Plain, {"names": ["a"]}, lambda value: value.names),
+    (Stamped, {"names": ["a"]}, lambda value: value.names),
+    (dict[str, list[str]], {"names": ["a"]}, lambda value: value["names"]),
+    (list[str], {"result": ["a"]}, lambda value: value),
+]
+IDS = ["dataclass without ==", "pydantic", "dict", "list"]
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["plain", "async"])
+@pytest.mark.parametrize(("kind", "arguments", "names"), KINDS, ids=IDS)
+async def test_a_gate_that_changes_the_output_in_place_is_told_once_a_run_and_changes_nothing(
+    kind: Any,
+    arguments: dict[str, Any],
+    names: Callable[[Any], list[str]],
+    later: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen: list[list[str]] = []
+
+    def adds(completion: Completion, run: Progress) -> Accept:
+        names(completion.output).append("mine")
+        return Accept()
+
+    async def adds_later(completion: Completion, run: Progress) -> Accept:
+        return adds(completion, run)
+
+    def looks(completion: Completion, run: Progress) -> Accept | Reject:
+        seen.append(list(names(completion.output)))
+        return Accept() if len(seen) == 2 else Reject("look again")
+
+    gate = adds_later if later else adds
+    model = Scripted(*[[call("final_result", **arguments)]] * 2)
+    outcome = await Engine(model, output=kind, hooks=Hooks(gates=[gate, looks])).run("go")
+    assert names(outcome.output) == ["a"]
+    assert seen == [["a"], ["a"]]
+    first, again = [record.getMessage() for record in caplog.records]
+    assert "gate changed what it was given" in first
+    assert gate.__name__ in first
+    assert "completion.output is a copy" in first
+    assert "Reject" in first
+    assert "again 1 time" in again
+
+
+async def test_an_evaluator_that_changes_the_output_is_told_and_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def evaluate(evaluated: EvaluationInput) -> bool:
+        evaluated.outcome.output.notes.append("mine")
+        return True
+
+    outcome = await Engine(Scripted([GOOD]), output=Config, hooks=Hooks(evaluate=evaluate)).run("go")
+    assert outcome.output == CONFIG
+    assert outcome.verdict == "passed"
+    (record,) = caplog.records
+    assert "evaluator changed what it was given" in record.getMessage()
+
+
+async def test_an_approval_function_that_changes_the_arguments_is_told_and_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    paid: list[list[int]] = []
+
+    def halve(arguments: dict[str, Any]) -> bool:
+        arguments["amounts"][0] //= 2
+        return False
+
+    @tool(approval=halve)
+    async def pay(amounts: list[int]) -> str:
+        """Pay."""
+        paid.append(amounts)
+        return "paid"
+
+    await Engine(Scripted([call("pay", amounts=[10])], "Paid, all of it."), tools=[pay]).run("go")
+    assert paid == [[10]]
+    (record,) = caplog.records
+    assert "approval function changed what it was given" in record.getMessage()
+
+
+async def test_who_only_looks_is_not_told_anything(caplog: pytest.LogCaptureFixture) -> None:
+    class Odd(BaseModel):
+        model_config = ConfigDict(ser_json_inf_nan="constants")
+        share: float
+
+        @model_validator(mode="after")
+        def lost(self) -> Self:
+            self.share = float("nan")  # which equals nothing
+            return self
+
+    def looks(completion: Completion, run: Progress) -> bool:
+        return completion.output.share != 1
+
+    engine = Engine(Scripted([call("final_result", share=1)]), output=Odd, hooks=Hooks(gates=[looks]))
+    assert (await engine.run("go")).status == "completed"
+    assert caplog.records == []
+
+
+async def test_an_output_that_cannot_be_copied_is_given_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    class Once(BaseModel):
+        host: str
+
+        def __deepcopy__(self, memo: Any) -> Self:
+            raise TypeError("no copy")
+
+    seen = []
+    gate = lambda completion, run: seen.append(completion.output.host) or True  # noqa: E731
+    outcome = await Engine(Scripted([call("final_result", host="a")]), output=Once, hooks=Hooks(gates=[gate])).run("go")
+    assert (outcome.status, seen) == ("completed", ["a"])
+    assert caplog.records == []

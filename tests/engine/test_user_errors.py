@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,11 +22,14 @@ from endstop import (
     Tool,
     Until,
     WrongUse,
+    read_record,
     tool,
 )
 from endstop.decision import Rule
+from endstop.decision.events import VerdictGiven
 from endstop.dependencies import DepsFailed
 from endstop.providers import Scripted, call
+from endstop.replay import replay
 from endstop.testing import FakeClock
 from endstop.tools import workspace_tools
 from pydantic import BaseModel, field_validator, model_validator
@@ -445,3 +449,90 @@ async def test_a_validator_of_the_output_that_forgets_to_return_is_told_and_logg
     outcome = await Engine(model, output=Forgetful).run("Where?")
     assert outcome.status != "completed"
     assert "returned None: return the value" in caplog.text
+
+
+def tells(*arguments: Any) -> Any:
+    raise InvalidArguments("2 pages are missing")
+
+
+async def tells_later(*arguments: Any) -> Any:
+    await asyncio.sleep(0)
+    raise InvalidArguments("2 pages are missing")
+
+
+@tool(kind="completion")
+def finish(summary: str) -> str:
+    """Finish."""
+    if summary == "done":
+        raise InvalidArguments("2 pages are missing")
+    return summary
+
+
+@tool
+async def reports() -> AsyncIterator[str]:
+    """Report."""
+    yield "begun"
+    raise InvalidArguments("2 pages are missing")
+
+
+TELLING: dict[str, Callable[[Scripted], Engine[Any, Any]]] = {
+    "gate": lambda model: Engine(model, hooks=Hooks(gates=[tells])),
+    "async gate": lambda model: Engine(model, hooks=Hooks(gates=[tells_later])),
+    "gate of an output": lambda model: Engine(model, output=Strict, hooks=Hooks(gates=[tells_later])),
+    "check of until": lambda model: Engine(model, until=tells),
+    "async check of until": lambda model: Engine(model, until=Until(tells_later)),
+    "tool": lambda model: Engine(model, tools=[tool(name="work")(tells_no_arguments)]),
+    "tool that reports progress": lambda model: Engine(model, tools=[reports.renamed("work")]),
+    "completion tool": lambda model: Engine(model, tools=[finish], presets=()),
+}
+CALLS = {
+    "gate of an output": [call("final_result", city="Rome")],
+    "completion tool": [call("finish", summary="done")],
+    "tool": PLAN,
+    "tool that reports progress": PLAN,
+}
+
+
+def tells_no_arguments() -> str:
+    """Work."""
+    raise InvalidArguments("2 pages are missing")
+
+
+@pytest.mark.parametrize("kind", TELLING)
+async def test_what_is_told_to_the_model_with_invalid_arguments_is_no_bug(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Scripted(CALLS.get(kind, DONE), *["I cannot, and that is all."] * 9)
+    await TELLING[kind](model).run("go")
+    told = str(model.requests[1].messages[-1])
+    assert "2 pages are missing" in told
+    assert "InvalidArguments" not in told
+    assert "failed:" not in told
+    assert caplog.records == []
+
+
+async def test_a_gate_that_raises_invalid_arguments_rejects_as_in_its_record_and_in_a_replay(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    model = Scripted(*[DONE] * 9)
+    outcome = await Engine(model, hooks=Hooks(gates=[tells])).run("go", record=path)
+    assert outcome.stop_reason == "completion_rejected"
+    said = [event for event in read_record(path).runs[0].events if isinstance(event, VerdictGiven)]
+    assert {(event.said, event.detail) for event in said} == {("reject", "2 pages are missing")}
+    assert (await replay(path)).same
+
+
+async def test_a_gate_that_raises_it_without_a_text_still_names_it(caplog: pytest.LogCaptureFixture) -> None:
+    def gate(completion: Any, run: Any) -> Any:
+        raise InvalidArguments
+
+    model = Scripted(DONE, "Well.")
+    await Engine(model, hooks=Hooks(gates=[gate])).run("go")
+    assert "InvalidArguments" in str(model.requests[1].messages)
+
+
+@pytest.mark.parametrize("role", ["text_rule", "judge", "prompt_handlers", "evaluate"])
+async def test_where_no_model_reads_it_it_is_a_bug(role: str, caplog: pytest.LogCaptureFixture) -> None:
+    given = [tells] if role == "prompt_handlers" else tells
+    await one_round(hooks=Hooks(**{role: given})).run("go")  # type: ignore[arg-type]
+    assert "raised" in caplog.records[0].getMessage()
+    assert "Traceback" in caplog.text

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from endstop.testing import faults, pytest_plugin
@@ -114,10 +115,9 @@ def test_it_works_with_xdist(tmp_path: Path) -> None:
     assert "to repeat it: at='lines', points=[" in ran.stdout
 
 
-def test_all_points_are_tried_if_the_command_line_says_so(pytestconfig: pytest.Config) -> None:
-    class Config:
-        def getoption(self, name: str) -> object:
-            return {"faults_points": "all", "faults_seed": None}[name]
+def test_all_points_are_tried_if_the_command_line_says_so(request: pytest.FixtureRequest) -> None:
+    class Request:
+        config, node = SimpleNamespace(getoption={"faults_points": "all", "faults_seed": None}.get), request.node
 
     seen = {}
 
@@ -125,8 +125,9 @@ def test_all_points_are_tried_if_the_command_line_says_so(pytestconfig: pytest.C
         seen["points"] = points
         return faults.FaultReport("check")
 
-    pytest_plugin._failing(check, Config())()  # type: ignore[arg-type]
+    pytest_plugin._failing(check, Request())()  # type: ignore[arg-type]
     assert seen == {"points": None}
+    assert ("call", "check", str(faults.FaultReport("check"))) in request.node._report_sections
 
 
 async def test_a_number_of_points_that_cannot_be_is_told(tmp_path: Path) -> None:
