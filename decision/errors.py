@@ -14,7 +14,8 @@ Exception
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from .other_names import other_name
 
@@ -39,11 +40,24 @@ class WrongCall(WrongUse, TypeError):
 
 
 class WrongAttribute(WrongUse, AttributeError):
-    """An attribute that an object does not have, with the right one."""
+    """An attribute that an object does not have, with the right one.
 
-    def __init__(self, message: str, name: str) -> None:
-        super().__init__(message)
+    message: the text, or a function that makes it. It is called once, when the text is read.
+    """
+
+    def __init__(self, message: str | Callable[[], str], name: str) -> None:
+        super().__init__(message, name)
         self.name, self.obj = name, None  # no object: Python would look for a similar name in it, and add its guess
+
+    def __str__(self) -> str:
+        message, name = self.args
+        if callable(message):
+            message = message()
+            self.args = (message, name)
+        return str(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.name)
 
 
 def missing_extra(needed: str, extra: str, error: Exception | None = None) -> MissingExtra:

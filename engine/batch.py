@@ -29,7 +29,8 @@ from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
 from .decision.outcome import CutSavings, OutputT
-from .decision.wrong_calls import ExplainedStruct, Refused, checked, explained_attributes
+from .decision.wrong_attributes import Refused
+from .decision.wrong_calls import ExplainedStruct, checked
 from .providers import Provider
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
@@ -37,7 +38,6 @@ from .run import TIDY_SECONDS, Run
 from .tasks import PreparedTask, Task, TaskResult, prepare_tasks
 
 
-@explained_attributes
 @checked
 class Fleet(Generic[OutputT]):
     """Handle of a batch of runs. Made by `Engine.run_many`; entering it starts the first runs.

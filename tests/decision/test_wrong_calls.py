@@ -19,7 +19,8 @@ from endstop import Engine, Limits, Policy, Run
 from endstop.decision import Facts, Outcome, Question, Stop, build_outcome, events
 from endstop.decision.argument_types import describe_type, fits
 from endstop.decision.errors import WrongAttribute, WrongCall, WrongUse
-from endstop.decision.wrong_calls import CheckedStruct, checked, explained, explained_attributes
+from endstop.decision.wrong_attributes import explained_attributes
+from endstop.decision.wrong_calls import CheckedStruct, checked, explained
 from endstop.providers import Scripted
 from endstop.session import Session
 from hypothesis import given
