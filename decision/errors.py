@@ -19,10 +19,9 @@ from typing import Any
 
 from .other_names import other_name
 
-
 LIKENESS = 0.7
-"""Least likeness (`difflib`) of a name that is suggested. Measured on the parameters and attributes of all public names:
-of 2,731 misspellings by one letter, 98.7 % are told with the right name (at 0.6: 99.8 %); of words of this repository's
+"""Least likeness (`difflib`) of a name that is suggested. Measured on parameters and attributes of all public names: of
+2,731 misspellings by one letter, 98.7 % are told with the right name (at 0.6: 99.8 %); of words of this repository's
 prose, 1.1 % bring a suggestion, which can only be chance (at 0.6: 4.8 %)."""
 
 
