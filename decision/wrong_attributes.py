@@ -6,13 +6,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, NoReturn, TypeVar
+import sys
+from collections.abc import Callable
+from functools import partial, wraps
+from opcode import opmap
+from typing import Any, NoReturn, TypeVar, cast
 
 from .errors import WrongAttribute, WrongCall, WrongUse, wrong_name
 from .other_names import other_name
 
 Class = TypeVar("Class", bound=type)
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _TELLING: dict[str, type] = {}
 """Classes whose objects tell wrong attributes, by name."""
@@ -33,10 +37,14 @@ def explained_attributes(target: Class) -> Class:
 
 
 def refuse_attribute(self: object, name: str) -> Any:
-    """Raise WrongAttribute. Its text is made when it is read: `hasattr` and `getattr` with a default need none."""
+    """Raise WrongAttribute, with the right name."""
+    # The text is made when it is read: `hasattr` and `getattr` with a default need none.
     if name.startswith("_") or hasattr(type(self), name):
         return object.__getattribute__(self, name)  # Python's own error, or the one that a property raised
     raise WrongAttribute(partial(_told, self, name), name)
+
+
+refuse_attribute.__name__ = "__getattr__"  # for `help`
 
 
 def _told(owner: object, name: str) -> str:
@@ -52,6 +60,36 @@ def _elsewhere(owner: str, name: str) -> str:
         if (place := other_name(f"{owner} to {other}", "place")) and name in dir(target):
             return place.replace("NAME", name)
     return ""
+
+
+_CACHE, _GET_AWAITABLE = opmap["CACHE"], opmap["GET_AWAITABLE"]
+
+
+def not_awaited(function: Function) -> Function:
+    """Let a method that is no coroutine raise WrongCall, before it acts, in `await object.method()`.
+
+    The instruction after the call tells it, so that what the method returns is not touched.
+    """
+    owner = function.__qualname__
+
+    @wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        frame = sys._getframe(1)
+        while frame.f_globals.get("__name__", "").endswith(_WRAPPERS) and frame.f_back is not None:
+            frame = frame.f_back
+        code, at = frame.f_code.co_code, frame.f_lasti + 2
+        while at < len(code) and code[at] == _CACHE:
+            at += 2
+        if at < len(code) and code[at] == _GET_AWAITABLE:
+            short = f"{owner.partition('.')[0].lower()}.{function.__name__}(...)"
+            raise WrongCall(f"{owner} is no coroutine: write `{short}` without `await`")
+        return function(*args, **keywords)
+
+    return cast("Function", call)
+
+
+_WRAPPERS = ".decision.wrong_calls"
+"""The module whose functions may stand between such a method and its caller."""
 
 
 class Refused:

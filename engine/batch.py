@@ -29,7 +29,7 @@ from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
 from .decision.outcome import CutSavings, OutputT
-from .decision.wrong_attributes import Refused
+from .decision.wrong_attributes import Refused, not_awaited
 from .decision.wrong_calls import ExplainedStruct, checked
 from .providers import Provider
 from .providers._wrapper import wait_shielded
@@ -41,6 +41,12 @@ from .tasks import PreparedTask, Task, TaskResult, prepare_tasks
 @checked
 class Fleet(Generic[OutputT]):
     """Handle of a batch of runs. Made by `Engine.run_many`; entering it starts the first runs.
+
+        async with engine.run_many(["First task", "Second task"], limit=2) as fleet:
+            async for result in fleet:
+                print(result.id, result.outcome.answer)
+
+    `summary()` returns figures by provider, `cancel()` ends all runs. Its constructor is called by engines:
 
     jobs: the tasks, ready to start. limit: the most runs at once, 1 or more.
     keep: whether all outcomes stay in memory, for `outcomes`; if not, a result stays until it is read.
@@ -151,10 +157,12 @@ class Fleet(Generic[OutputT]):
             raise WrongUse(f"{self.total - self.finished} tasks have no outcome yet: read the results to the end")
         return tuple(self._kept[number] for number in sorted(self._kept))
 
+    @not_awaited
     def summary(self) -> Summary:
         """Return figures of the results so far, by provider."""
         return self._stats.summary()
 
+    @not_awaited
     def cancel(self, cause: str = "caller") -> None:
         """Cancel all runs. Every task still gets a result, at once if it has not begun. cause: a word to record."""
         self._cause = self._cause or cause

@@ -27,7 +27,7 @@ from .connections import connected
 from .decision import Outcome, Policy, WrongUse
 from .decision.errors import did_you_mean
 from .decision.outcome import OutputT
-from .decision.wrong_attributes import Refused
+from .decision.wrong_attributes import Refused, not_awaited
 from .decision.wrong_calls import checked
 from .dependencies import DepsFactory, check_deps
 from .evaluation import Evaluator
@@ -57,6 +57,10 @@ if TYPE_CHECKING:
 @checked
 class Engine(Generic[DepsT, OutputT]):
     """Runner of agents with a provider, tools and a policy. Safe for many runs at once in one event loop.
+
+        outcome = Engine("anthropic/claude-sonnet-4-5", tools=[look]).run_sync("What is the weather in Bonn?")
+
+    `run` waits for the outcome, `start` also yields events, `session` begins a conversation, `run_many` runs a batch.
 
     provider: the source of responses, or the name of a model, as for `endstop run --model`.
     tools: the tools that the model may call. `presets` are added to them, except completion tools if `tools` has one.
@@ -208,6 +212,7 @@ class Engine(Generic[DepsT, OutputT]):
     async def __aexit__(self, *exc: object) -> None:
         await self._connections.__aexit__(None, None, None)
 
+    @not_awaited
     def session(
         self,
         session_id: str | None = None,
@@ -257,6 +262,7 @@ class Engine(Generic[DepsT, OutputT]):
         session.owner, session.metadata = owner, dict(metadata or {})
         return session
 
+    @not_awaited
     def resume(
         self,
         record: str | os.PathLike[str],
@@ -385,6 +391,7 @@ class Engine(Generic[DepsT, OutputT]):
 
         return await racing(self.config, prompt, providers, compare, record, deps).result()
 
+    @not_awaited
     def as_tool(
         self,
         name: str,
@@ -419,6 +426,7 @@ class Engine(Generic[DepsT, OutputT]):
             approval=approval,
         )
 
+    @not_awaited
     def with_provider(self, provider: Provider | str, *, evaluate: Evaluator | None = None) -> Engine[DepsT, OutputT]:
         """Return an engine like this one with another provider.
 

@@ -24,7 +24,7 @@ from .decision import Decision, Event, Facts, Outcome, Stop, WrongUse, build_out
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished, SubagentStarted
 from .decision.outcome import OutputT
-from .decision.wrong_attributes import Refused
+from .decision.wrong_attributes import Refused, not_awaited
 from .decision.wrong_calls import checked, explained
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator
@@ -206,10 +206,12 @@ class Run(Generic[OutputT]):
             for reader in readers:
                 reader.cancel()
 
+    @not_awaited
     def messages(self, format: MessageFormat | None = None) -> list[Any]:
         """Return the session's messages up to here; none if the run has not begun. format: as in `Session.messages`."""
         return messages_in(format, [] if self.context is None else self.context.transcript.messages)
 
+    @not_awaited
     def cancel(self, cause: str = "caller") -> None:
         """End the run as `cancelled`. A finished run is not changed. cause: a word that is recorded."""
         if self.context is not None:
@@ -217,6 +219,7 @@ class Run(Generic[OutputT]):
         else:
             self._cancel_early = self._cancel_early or cause
 
+    @not_awaited
     def say(self, text: Prompt, *, id: str | None = None) -> str:
         """Send a message of the user to the run and return the message's id.
 

@@ -41,7 +41,7 @@ from .decision.events import (
 )
 from .decision.outcome import OutputT
 from .decision.policy import Policy, for_recorded_run
-from .decision.wrong_attributes import Refused
+from .decision.wrong_attributes import Refused, not_awaited
 from .decision.wrong_calls import checked
 from .dependencies import check_given, dependencies, warn_of_others
 from .durability import Steps
@@ -278,6 +278,7 @@ class Session(Generic[DepsT, OutputT]):
         self._check_what_is_brought()
         return self._new_run(AnswersGiven(answers), run_id, deps)
 
+    @not_awaited
     def messages(self, format: MessageFormat | None = None) -> list[Any]:
         """Return all messages so far, with the system prompt and the history, as the model will get them next.
 

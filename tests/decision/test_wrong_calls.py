@@ -267,3 +267,47 @@ def test_help_lists_what_a_run_and_a_session_refuse_after_their_methods() -> Non
 def test_help_shows_no_marks_of_redaction_in_a_signature() -> None:
     assert "Redacted" not in str(inspect.signature(Question))
     assert "call_id: str" in str(inspect.signature(Question))
+
+
+@pytest.mark.parametrize("name", ["Engine", "Run", "Session", "Outcome", "Policy", "Limits", "Hooks", "tool", "Fleet"])
+def test_the_first_screen_of_help_says_what_a_name_is_for_and_how_it_is_used(name: str) -> None:
+    shown = pydoc.plain(pydoc.render_doc(getattr(endstop, name)))
+    lines = [line[at : at + 80] for line in shown.splitlines() for at in range(0, max(len(line), 1), 80)][:24]
+    said = (inspect.getdoc(getattr(endstop, name)) or "").splitlines()[0]
+    assert any(said[:70] in line for line in lines)
+    assert not any("__getattr__" in line for line in lines)
+
+
+async def test_await_of_a_method_that_is_no_coroutine_is_told_before_it_acts() -> None:
+    engine = Engine(Scripted("Done.", "Done."))
+    session = engine.session()
+    run = session.start("x")
+    fleet = engine.run_many(["x"])
+    for wrong, method in (
+        ("await run.cancel()", "Run.cancel"),
+        ("await run.say('x')", "Run.say"),
+        ("await run.messages()", "Run.messages"),
+        ("await run.cancel(cause='user')", "Run.cancel"),
+        ("await session.messages()", "Session.messages"),
+        ("await fleet.cancel()", "Fleet.cancel"),
+        ("await fleet.summary()", "Fleet.summary"),
+        ("await engine.session()", "Engine.session"),
+        ("await engine.with_provider('anthropic/claude')", "Engine.with_provider"),
+        ("await engine.as_tool('a', 'b')", "Engine.as_tool"),
+    ):
+        found: dict[str, Any] = {"run": run, "session": session, "fleet": fleet, "engine": engine}
+        exec(f"async def wrongly():\n    return {wrong}", found)
+        with pytest.raises(WrongCall, match=f"{method} is no coroutine: write `.*` without `await`"):
+            await found["wrongly"]()
+    assert await session.run("x")  # nothing was cancelled or said
+    assert run.undelivered == ()
+
+
+async def test_what_a_method_returns_may_be_awaited_elsewhere() -> None:
+    engine = Engine(Scripted("Done."))
+    session = engine.session()
+    outcome = await engine.session().run("x")
+    assert outcome.answer == "Done."
+    messages = session.messages()
+    assert await asyncio.sleep(0, session.messages()) == messages
+    assert (lambda run: run.cancel())(engine.start("x")) is None
