@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections.abc import Callable
 from functools import partial, wraps
 from opcode import opmap
+from types import FrameType
 from typing import Any, NoReturn, TypeVar, cast
 
 from .errors import WrongAttribute, WrongCall, WrongUse, wrong_name
@@ -74,13 +75,7 @@ def not_awaited(function: Function) -> Function:
 
     @wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
-        frame = sys._getframe(1)
-        while frame.f_globals.get("__name__", "").endswith(_WRAPPERS) and frame.f_back is not None:
-            frame = frame.f_back
-        code, at = frame.f_code.co_code, frame.f_lasti + 2
-        while at < len(code) and code[at] == _CACHE:
-            at += 2
-        if at < len(code) and code[at] == _GET_AWAITABLE:
+        if _is_awaited(inspect.currentframe()):
             short = f"{owner.partition('.')[0].lower()}.{function.__name__}(...)"
             raise WrongCall(f"{owner} is no coroutine: write `{short}` without `await`")
         return function(*args, **keywords)
@@ -88,8 +83,17 @@ def not_awaited(function: Function) -> Function:
     return cast("Function", call)
 
 
-_WRAPPERS = ".decision.wrong_calls"
-"""The module whose functions may stand between such a method and its caller."""
+def _is_awaited(frame: FrameType | None) -> bool:
+    """Return whether the caller of the function in this frame awaits what it returns."""
+    caller = None if frame is None else frame.f_back
+    while caller is not None and caller.f_globals.get("__name__", "").endswith(".decision.wrong_calls"):
+        caller = caller.f_back  # a wrapper of `explained`
+    if caller is None:
+        return False
+    code, at = caller.f_code.co_code, caller.f_lasti + 2
+    while at < len(code) and code[at] == _CACHE:
+        at += 2
+    return at < len(code) and code[at] == _GET_AWAITABLE
 
 
 class Refused:
