@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from .messages import Name, Text
 from .outcome import STATUS_OF, Status
+from .wrong_attributes import explained_attributes
 
 
+@explained_attributes
 class TraceEntry(Struct, frozen=True, omit_defaults=True):
     """One line of a trace: a rule or guard that was evaluated, the facts it saw, and its result."""
 
@@ -20,6 +22,7 @@ class TraceEntry(Struct, frozen=True, omit_defaults=True):
     """The result as text, such as `stop(completed)`; empty if the rule did not apply."""
 
 
+@explained_attributes
 class _BaseDecision(Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):
     rule: str
     """Name of the rule or guard that decided."""

@@ -10,13 +10,14 @@ The record format is stable: there may be new events and optional fields, but a 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from .cost import Price
 from .decisions import Decision
-from .errors import WrongAttribute
+from .errors import WrongAttribute, similar
 from .messages import (
     NO_MESSAGE,
     AssistantMessage,
@@ -59,12 +60,16 @@ class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
                 raise AttributeError(name)
-            known = ", ".join(self.__struct_fields__)
-            raise WrongAttribute(
-                f"{type(self).__name__} has no attribute {name!r}: events are told apart by their class, with "
-                f"`match event:` or isinstance; `endstop.decision.events` has the classes (known here: {known})",
-                name,
-            )
+            raise WrongAttribute(partial(_told, self, name), name)
+
+
+def _told(event: _Event, name: str) -> str:
+    known = [known for known in dir(event) if not known.startswith("_")]
+    told_apart = (
+        ": events are told apart by their class, with `match event:` or isinstance; `endstop.decision.events` has the "
+        f"classes (known here: {', '.join(known)})"
+    )
+    return f"{type(event).__name__} has no attribute {name!r}{similar(name, known) or told_apart}"
 
 
 # ---- the run

@@ -15,7 +15,8 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
-from .wrong_calls import CheckedStruct, ExplainedStruct, Refused, unexplained
+from .wrong_attributes import Refused
+from .wrong_calls import CheckedStruct, ExplainedStruct, unexplained
 
 
 class Redacted(Enum):

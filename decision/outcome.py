@@ -11,7 +11,8 @@ from msgspec.structs import force_setattr, replace
 
 from .errors import WrongUse
 from .messages import Name, Text, Usage
-from .wrong_calls import ExplainedStruct, Refused, explained_attributes
+from .wrong_attributes import Refused, explained_attributes
+from .wrong_calls import ExplainedStruct
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -91,6 +92,7 @@ RUN_STAGE_STATUS: dict[Status, StageStatus] = {
 """Status of the stage `run`, by the status of the run."""
 
 
+@explained_attributes
 class LimitUse(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """How much of one limit was used. The unit follows from the limit's name: steps, tokens, usd, seconds."""
 

@@ -385,7 +385,17 @@ def fill_in(prompt: str, **values: str) -> str:
 
 
 class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a run continues, pauses and stops. `Policy()` is the shipped policy `agent`."""
+    """When a run continues, pauses and stops. `Policy()` is the shipped policy `agent`.
+
+        Engine(provider, policy=Policy(limits=Limits(steps=20, cost_usd=1.0)))
+
+    limits, session_limits: what a run, and all runs of a session, may use.
+    completion, after_question, mixed, text: how a run ends and pauses, by calls and by text alone.
+    patience, repetition, stagnation, degeneration: how much of a fault is borne before the run ends.
+    compaction: when and how the context is shortened. prompts: what the model is told on the way.
+
+    `replace(...)` returns a copy with other settings. All of them are in docs/reference/policies.md.
+    """
 
     legacy_defaults: ClassVar[Mapping[str, Any]] = {
         "response_tokens": None,

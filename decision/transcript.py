@@ -17,6 +17,7 @@ from . import events as ev
 from .call_arguments import count_members
 from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, ToolSpec, UserMessage, new_result
 from .outcome import Asker
+from .wrong_attributes import read_often
 from .wrong_calls import checked
 
 IMAGE_CHARACTERS = 6000
@@ -42,6 +43,7 @@ SUBAGENT_LEFT = "Not finished: its sub-agent had asked the user a question, and 
 
 
 @checked
+@read_often
 class Transcript:
     """The messages of a session so far. Feed it every event of the session in order; O(1) per event."""
 

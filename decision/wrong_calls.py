@@ -14,14 +14,15 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from msgspec import Struct, StructMeta
 
 from .argument_types import annotations_of, describe_type, fits
-from .errors import WrongAttribute, WrongCall, WrongUse, wrong_name
+from .errors import WrongCall, WrongUse, wrong_name
 from .other_names import other_name
 from .signatures import ShortSignatureMeta
+from .wrong_attributes import explained_attributes, refuse_attribute
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -57,7 +58,9 @@ else:
             return made
 
     class ExplainedStruct(Struct, metaclass=_ExplainedMeta):
-        """Base of structs whose constructors tell the right name of an argument."""
+        """Base of structs whose constructors tell the right name of an argument, and objects that of an attribute."""
+
+        __getattr__ = refuse_attribute
 
     class CheckedStruct(ExplainedStruct, metaclass=_CheckedMeta):
         """Base of structs whose constructors also raise WrongUse for a value of a wrong type."""
@@ -109,32 +112,7 @@ def _explain_class(target: Any, checks: bool) -> None:
                 raise wrong
 
     target.__init__ = construct
-
-
-def explained_attributes(target: Class) -> Class:
-    """Let the objects of a class tell the right name of an attribute that they do not have."""
-    target.__getattr__ = _refuse_attribute  # type: ignore[attr-defined]
-    _TELLING[target.__name__] = target
-    return target
-
-
-_TELLING: dict[str, type] = {}
-"""Classes whose objects tell wrong attributes, by name."""
-
-
-class Refused:
-    """A special method that refuses a use of an object, such as `await`. It is no function: `help` lists it last."""
-
-    def __init__(self, owner: str, use: str) -> None:
-        self._owner, self._use = owner, use
-
-    def __call__(self, *_: object) -> NoReturn:
-        """Raise WrongCall, with what to write instead."""
-        hint = other_name(f"use of {self._owner}", self._use)
-        raise WrongCall(f"{self._owner} cannot be used with `{self._use}`{hint}")
-
-    def __repr__(self) -> str:
-        return f"<refused: {self._use}>"
+    explained_attributes(target)
 
 
 def _constructor(target: type) -> Callable[..., None]:
@@ -295,21 +273,3 @@ def _shown(value: Any) -> str:
     except Exception:
         text = f"a {type(value).__name__}"
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
-
-
-def _refuse_attribute(self: object, name: str) -> Any:
-    target = next(base for base in type(self).__mro__ if base in _TELLING.values())
-    if name.startswith("_") or name in dir(type(self)):
-        return object.__getattribute__(self, name)  # Python's own error, or the one that a property raised
-    owner = target.__name__
-    hint = other_name(f"{owner}.", name) or _elsewhere(owner, name)
-    known = [known for known in dir(self) if not known.startswith("_")]
-    raise WrongAttribute(f"{owner} has no attribute {name!r}{hint or wrong_name(owner, name, known)}", name)
-
-
-def _elsewhere(owner: str, name: str) -> str:
-    """Return how to reach an attribute that another class has: `run.outcome.answer` for `answer` of a run."""
-    for other, target in _TELLING.items():
-        if name in dir(target) and (place := other_name(f"{owner} to {other}", "place")):
-            return place.replace("NAME", name)
-    return ""

@@ -29,7 +29,8 @@ from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
 from .decision.outcome import CutSavings, OutputT
-from .decision.wrong_calls import ExplainedStruct, Refused, checked, explained_attributes
+from .decision.wrong_attributes import Refused
+from .decision.wrong_calls import ExplainedStruct, checked
 from .providers import Provider
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
@@ -37,10 +38,15 @@ from .run import TIDY_SECONDS, Run
 from .tasks import PreparedTask, Task, TaskResult, prepare_tasks
 
 
-@explained_attributes
 @checked
 class Fleet(Generic[OutputT]):
     """Handle of a batch of runs. Made by `Engine.run_many`; entering it starts the first runs.
+
+        async with engine.run_many(["First task", "Second task"], limit=2) as fleet:
+            async for result in fleet:
+                print(result.id, result.outcome.answer)
+
+    `summary()` returns figures by provider, `cancel()` ends all runs. Its constructor is called by engines:
 
     jobs: the tasks, ready to start. limit: the most runs at once, 1 or more.
     keep: whether all outcomes stay in memory, for `outcomes`; if not, a result stays until it is read.

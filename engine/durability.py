@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol
 
 from .decision import Image, Message, WrongUse
+from .decision.wrong_attributes import explained_attributes
 from .decision.wrong_calls import ExplainedStruct
 
 
@@ -29,6 +30,7 @@ class StepKey(ExplainedStruct, frozen=True):
         return f"{self.run}/{self.step}/{self.call}"
 
 
+@explained_attributes
 class RunLost(Exception):
     """Raised when another process owns this run. This process must stop working on it and write no more events."""
 
@@ -58,6 +60,7 @@ class ResumeRefused(WrongUse):
     """Raised when a run would differ from its record and `strict_resume` forbids that. Nothing was written."""
 
 
+@explained_attributes
 class ResultNotStored(Exception):
     """Raised when the durable engine cannot store the result of work that was done, for example for its size."""
 

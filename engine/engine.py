@@ -27,7 +27,8 @@ from .connections import connected
 from .decision import Outcome, Policy, WrongUse
 from .decision.errors import did_you_mean
 from .decision.outcome import OutputT
-from .decision.wrong_calls import Refused, checked, explained_attributes
+from .decision.wrong_attributes import Refused
+from .decision.wrong_calls import checked
 from .dependencies import DepsFactory, check_deps
 from .evaluation import Evaluator
 from .hooks import SystemPrompt
@@ -53,10 +54,13 @@ if TYPE_CHECKING:
     from .until import Until
 
 
-@explained_attributes
 @checked
 class Engine(Generic[DepsT, OutputT]):
     """Runner of agents with a provider, tools and a policy. Safe for many runs at once in one event loop.
+
+        outcome = Engine("anthropic/claude-sonnet-4-5", tools=[look]).run_sync("What is the weather in Bonn?")
+
+    `run` waits for the outcome, `start` also yields events, `session` begins a conversation, `run_many` runs a batch.
 
     provider: the source of responses, or the name of a model, as for `endstop run --model`.
     tools: the tools that the model may call. `presets` are added to them, except completion tools if `tools` has one.

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 
 from .decision import Event
 from .decision.events import RunFinished
+from .decision.wrong_attributes import read_often
 from .decision.wrong_calls import ExplainedStruct, checked
 
 DEFAULT_CAPACITY = 4096
@@ -28,6 +29,7 @@ class Lagged(ExplainedStruct, frozen=True):
 
 
 @checked
+@read_often
 class Bus:
     """Events of one run. keep: how many of the latest stay readable, 1 or more."""
 

@@ -24,7 +24,8 @@ from .decision import Decision, Event, Facts, Outcome, Stop, ToolResult, WrongUs
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished, SubagentStarted
 from .decision.outcome import OUTPUT_TOOL, OutputT
-from .decision.wrong_calls import Refused, checked, explained, explained_attributes
+from .decision.wrong_attributes import Refused
+from .decision.wrong_calls import checked, explained
 from .durability import ResumeRefused, RunLost
 from .evaluation import Evaluator
 from .event_bus import Bus, Lagged
@@ -41,7 +42,6 @@ TIDY_SECONDS = 10.0
 """Seconds that leaving `async with run` waits for a run to clean up before it cancels the task."""
 
 
-@explained_attributes
 @checked
 class Run(Generic[OutputT]):
     """Handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run.

@@ -41,7 +41,8 @@ from .decision.events import (
 )
 from .decision.outcome import OutputT
 from .decision.policy import Policy, for_recorded_run
-from .decision.wrong_calls import Refused, checked, explained_attributes
+from .decision.wrong_attributes import Refused
+from .decision.wrong_calls import checked
 from .dependencies import check_given, dependencies, warn_of_others
 from .durability import Steps
 from .effects import Effects, Live
@@ -83,7 +84,6 @@ if TYPE_CHECKING:
     from .until_work import WorkCheck
 
 
-@explained_attributes
 @checked
 class Session(Generic[DepsT, OutputT]):
     """A conversation. Made by `Engine.session` and `Engine.resume`.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .decision import Event
 from .decision.events import AttemptStarted, ResponseFinished, RunFinished, TextMessageContent
-from .decision.wrong_calls import Refused
+from .decision.wrong_attributes import Refused
 from .event_bus import Lagged
 from .records.format import step_of_attempt
 

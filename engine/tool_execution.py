@@ -18,6 +18,7 @@ from .context import Context
 from .decision import ToolCall, WrongUse
 from .decision.events import ToolExecutionStarted, ToolProgress, VerdictGiven
 from .decision.messages import ResultStatus
+from .decision.other_names import other_name
 from .decision.policy import fill_in
 from .decision.transcript import PROCESS_DIED
 from .durability import RunLost
@@ -113,7 +114,8 @@ async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[
             raise
         except Exception as error:
             if not _is_told(tool, error):
-                log_user_error("tool", tool.function, error, call_id=call.id)
+                meant = other_name("endstop", type(error).__name__).removeprefix(": ")  # such as `ModelRetry`
+                log_user_error("tool", tool.function, error, call_id=call.id, **({"hint": meant} if meant else {}))
             value = CallOutcome(content=describe_error(error), status="error")
     left_behind = call.id in context.left_behind
     if run_deadline.cancelled_caught:

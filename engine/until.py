@@ -131,6 +131,8 @@ class Until:
 
 
 def _check_of(check: Any, env: Collection[str], score: str | None, inside: str) -> CommandCheck | Check:
+    if isinstance(check, list | tuple):
+        raise WrongUse(f"until: {check!r} is a list: write until=Until({', '.join(map(repr, check))})")
     if isinstance(check, str):
         return CommandCheck(check, env=env, score=score, inside=inside)
     check_functions(until=check)

@@ -5,6 +5,7 @@ Every check raises WrongUse.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,9 +13,11 @@ from typing import Any, get_args
 
 from .budget import Budget
 from .decision import Policy, Rule, ToolSpec, WrongUse
+from .decision.errors import function_name
 from .decision.limits import STOP_REASONS
 from .providers import Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
+from .tools.not_tools import not_a_tool
 from .tools.schema import without_keywords
 from .tools.tool import Tool, Toolbox
 from .tools.user_functions import check_functions
@@ -104,11 +107,16 @@ def as_tuple(role: str, functions: Iterable[Callable[..., Any]]) -> tuple[Any, .
 
 def check_tools(role: str, tools: Any) -> None:
     """Check that tools are a sequence, and that their names are ones that a model can call."""
-    if isinstance(tools, str) or not isinstance(tools, Iterable):
-        what = getattr(tools, "name", None) or getattr(tools, "__name__", None) or preview(tools)
-        raise WrongUse(f"{role} is {preview(tools)}: {role} takes several tools: write {role}=[{what}]")
-    if isinstance(tools, Mapping):
+    if isinstance(tools, Tool):
+        raise WrongUse(f"{role} is {preview(tools)}: {role} takes several tools: write {role}=[{tools.name}]")
+    if inspect.isroutine(tools):
+        raise WrongUse(f"{role} is {preview(tools)}: {role} takes several tools: write {role}=[{function_name(tools)}]")
+    if tools is None:
+        raise WrongUse(f"{role} is None: leave it out, or write {role}=[]")
+    if isinstance(tools, Mapping) and all(isinstance(tool, Tool) for tool in tools.values()):
         raise WrongUse(f"{role} is a mapping: {role} takes the tools themselves: write {role}=[*{role}.values()]")
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
+        raise WrongUse(f"{role} takes several tools: {not_a_tool(tools)}")
     for tool in tools:
         name = getattr(tool, "name", None)
         if isinstance(name, str) and not CALLABLE_NAME.fullmatch(name):

@@ -30,6 +30,8 @@ class Wrapper:
                 name = type(self).__name__
                 several = isinstance(provider, list | tuple)
                 hint = f"write {name}(one, another)" if several else "it has no method `stream`"
+                if isinstance(provider, str):
+                    hint = f"it is a model's name: give its provider, as in {name}({_provider_of(provider)})"
                 raise WrongUse(f"{name}: {provider!r} is not a provider: {hint}")
         if not providers:
             raise WrongUse(f"{type(self).__name__} needs a provider to wrap")
@@ -187,3 +189,12 @@ async def wait_shielded(task: asyncio.Future[Any], seconds: float) -> None:
         task.cancel()
     if interrupted is not None:
         raise interrupted
+
+
+_CLASSES = {"anthropic": "Anthropic", "gemini": "Gemini", "openai": "OpenAIResponses"}
+"""Classes of providers by the beginning of a model's name."""
+
+
+def _provider_of(model: str) -> str:
+    """Return the code that makes the provider of a model, for a message."""
+    return f"{_CLASSES.get(model.partition('/')[0], 'LiteLLM')}({model!r})"

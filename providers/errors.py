@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from ..decision import AttemptEnded, Usage
+from ..decision.wrong_attributes import explained_attributes
 
 SHORTEST_SECRET = 6
 """Keys shorter than this are placeholders (`x`, `none`, `EMPTY`) and not secret."""
@@ -33,6 +34,7 @@ TELLING_PART = 12
 a part of the key."""
 
 
+@explained_attributes
 class ProviderError(Exception):
     """Error of a provider that could not give a response.
 

@@ -18,12 +18,14 @@ import msgspec
 
 from ..decision import AnyChunk, Message, ToolSpec, WrongUse
 from ..decision.transcript import estimate_tokens, message_size, tools_size
+from ..decision.wrong_attributes import explained_attributes
 from .endpoint_url import mask_url
 
 ToolChoice = Literal["auto", "required", "none"]
 """Whether the model may call tools, has to call one, or may call none."""
 
 
+@explained_attributes
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Everything a model needs for one response."""

@@ -15,10 +15,11 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import pytest
 from endstop import Engine, RunContext, read_record
 from endstop.decision import Facts, Policy, Stop, build_outcome
 from endstop.decision.argument_types import annotations_of
-from endstop.decision.errors import WrongCall, WrongUse
+from endstop.decision.errors import WrongAttribute, WrongCall, WrongUse
 from endstop.providers import Scripted
 from endstop.testing.conformance.providers import CASES
 from msgspec import Struct
@@ -51,6 +52,13 @@ ANY_VALUE = {
     ("Proxy", "tracer"): "its class is imported for type checkers alone: it needs an extra",
 }
 """Parameters that take any value, and why."""
+
+ATTRIBUTES_NOT_TOLD = {
+    "read many times in each step": "Facts Bus Transcript Assembler",
+    "read for each chunk": "TextDelta ReasoningDelta ToolCallDelta UsageReport FinishReport ModelSelected "
+    "ProviderToolReport AttemptEnded",
+}
+"""Classes whose objects do not tell a wrong attribute, because `__getattr__` would be felt, by why."""
 
 NEUTRAL = {"endstop.decision.events": "events are read, and made by the engine alone"}
 
@@ -187,6 +195,7 @@ WORKING: dict[tuple[str, str], Callable[[], Any]] = {
     ("OpenAICompatible", "api_base"): lambda: "http://127.0.0.1/v1",
     ("Tool", "function"): lambda: work,
     ("Replay", "exchanges"): list,
+    ("Stop", "reason"): lambda: "completed",
 }
 
 
@@ -236,9 +245,51 @@ async def test_no_public_constructor_answers_a_wrong_type_from_inside() -> None:
     assert [row for row in wrong if row[2] != "None"] == []
 
 
+def instance(kind: type) -> Any:
+    """Return an object of a class, without its constructor where the class allows it."""
+    try:
+        return object.__new__(kind)
+    except TypeError:  # a struct, an exception or another class made in C
+        if kind.__name__ in ONES:
+            return ONES[kind.__name__]()
+        return kind.__new__(kind) if issubclass(kind, BaseException) else example(kind)
+
+
+def classes() -> dict[str, type]:
+    """Return all public classes, with events, errors, and what is made in C."""
+    return {
+        f"{package}.{name}": value
+        for package in PUBLIC
+        for name in PUBLIC[package].split()
+        if isinstance(value := getattr(importlib.import_module(package), name), type)
+        and value.__module__.startswith("endstop")
+        and not getattr(value, "_is_protocol", False)
+    }
+
+
+def test_an_object_of_every_public_class_tells_a_misspelt_attribute_with_the_right_one() -> None:
+    wrong = []
+    for name, kind in classes().items():
+        made = instance(kind)
+        for right in [known for known in dir(made) if not known.startswith("_")] or ["answer"]:
+            asked = right + right[-1]
+            assert getattr(made, asked, None) is None
+            with pytest.raises(AttributeError) as caught:
+                getattr(made, asked)
+            text = str(caught.value)
+            told = isinstance(caught.value, WrongAttribute) and text.startswith(f"{kind.__name__} has no attribute")
+            named = right in text.removeprefix(f"{kind.__name__} has no attribute {asked!r}") or right == "answer"
+            if (told and named) == (kind.__name__ in words(ATTRIBUTES_NOT_TOLD)):
+                wrong.append((name, right, text))
+    assert wrong == []
+
+
 def test_each_reason_is_needed() -> None:
     everything = {value.__name__ for _, value in public() if isinstance(value, type)}
-    assert words(MADE_IN_C) | words(TYPES_NOT_CHECKED) | {name for name, _ in ANY_VALUE} <= everything
+    assert (
+        words(MADE_IN_C) | words(TYPES_NOT_CHECKED) | words(ATTRIBUTES_NOT_TOLD) | {name for name, _ in ANY_VALUE}
+        <= everything
+    )
 
 
 def test_one_public_name_means_one_thing() -> None:

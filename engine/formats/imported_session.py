@@ -29,6 +29,7 @@ from ..decision import (
 )
 from ..decision.events import ParentCall, SessionSource
 from ..decision.tool_names import kind_by_name
+from ..decision.wrong_attributes import explained_attributes
 from ..decision.wrong_calls import CheckedStruct, ExplainedStruct
 from .parsing import as_text, count_contents
 
@@ -243,6 +244,7 @@ class ImportedSession(ExplainedStruct, kw_only=True):
                 self.count_loss(f"{group}: {prefix}{name[:40]}")
 
 
+@explained_attributes
 class Unreadable(ValueError):
     """The data contains no session of the format, or a broken one. The message says why."""
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
 from ..decision import WrongUse
+from ..records.entropy import looks_random
 
 ANONYMOUS = ""
 """The owner of all sessions without authentication."""
+_UUID = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 TOKEN_VARIABLE = "ENDSTOP_TOKEN"
 """Environment variable with the token of a server that has one user."""
 
@@ -59,6 +62,7 @@ class Tokens:
 
     def _add(self, pairs: Iterable[tuple[str, str]]) -> None:
         for owner, token in pairs:
+            _check_order(owner, token)
             if not token.strip() or not token.isascii() or not token.isprintable():
                 raise WrongUse(f"the token of {owner!r} is not valid: use printable ASCII characters")
             digest = _digest(token.strip())
@@ -76,6 +80,13 @@ class Tokens:
             if hmac.compare_digest(known, shown):
                 found = owner
         return found
+
+
+def _check_order(owner: str, token: str) -> None:
+    """Raise WrongUse if an owner is a long random text, but no UUID, and its token a short word."""
+    if len(owner) < 20 or len(token) >= 20 or not looks_random(owner) or _UUID.fullmatch(owner):
+        return
+    raise WrongUse(f"{token!r} is given as the token of an owner who looks like a token: write {{{token!r}: TOKEN}}")
 
 
 def _digest(token: str) -> bytes:

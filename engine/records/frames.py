@@ -13,6 +13,7 @@ from msgspec import Struct
 from ..decision import Event, WrongUse
 from ..decision.call_judgement import CallJudgement
 from ..decision.events import ResponseFinished, RunStarted
+from ..decision.wrong_attributes import explained_attributes
 from .attachments import SCHEME, AttachmentReader
 from .compression import BLOCK, GZIP_MAGIC, MAGIC, CorruptData, decompress
 from .deduplication import MessageRestorer, is_part
@@ -36,6 +37,7 @@ _SHORTENED = frozenset({"RESPONSE_FINISHED", "RUN_FINISHED"})
 _ATTACHED = (b'"attached":"', f'"url":"{SCHEME}'.encode())
 
 
+@explained_attributes
 class Frame(Struct, frozen=True):
     """One event for a reader."""
 
@@ -51,6 +53,7 @@ class Frame(Struct, frozen=True):
     """For a result in another program's loop: what is known of the call. It is not part of the event."""
 
 
+@explained_attributes
 class Gap(Struct, frozen=True):
     """Marker in place of lost events."""
 

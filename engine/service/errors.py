@@ -10,9 +10,11 @@ Refusal                 the text says what is wrong and what to do
 
 from __future__ import annotations
 
+from ..decision.wrong_attributes import explained_attributes
 from ..store.base import StoredSession
 
 
+@explained_attributes
 class Refusal(Exception):
     """The service refuses a request. `code` is a short word for programs, `detail` a sentence for people."""
 

@@ -28,6 +28,7 @@ from msgspec import Struct, field
 
 from ..decision import Image, Outcome, Question, UserMessage
 from ..decision.events import RunStarted
+from ..decision.wrong_attributes import explained_attributes
 from ..decision.wrong_calls import CheckedStruct, ExplainedStruct
 from ..durability import RunLost
 
@@ -48,6 +49,7 @@ LEASE = 15.0
 """Default of `Process.lease_seconds`: the seconds after its last heartbeat during which a process counts as alive."""
 
 
+@explained_attributes
 class StoreError(OSError):
     """The store could not do what was asked, because the disk is full or the database is away, for example.
 
@@ -180,6 +182,7 @@ class QueuedRun(ExplainedStruct, frozen=True, kw_only=True):
     """How many sessions of its owner may be queued or running, this one included. None: any number."""
 
 
+@explained_attributes
 class EventBatch(Struct, frozen=True, kw_only=True):
     """Consecutive events of one run, and the changes that follow from them.
 
@@ -207,6 +210,7 @@ class EventBatch(Struct, frozen=True, kw_only=True):
     for another one any claim of this process will do."""
 
 
+@explained_attributes
 class Page(Struct, frozen=True):
     """Consecutive events of one run, as lines of a record."""
 

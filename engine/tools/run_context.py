@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, Generic, get_args, get_origin
 from msgspec import Struct
 
 from ..decision import Facts, Message, WrongUse
-from ..decision.wrong_calls import checked, explained, explained_attributes
+from ..decision.wrong_attributes import explained_attributes
+from ..decision.wrong_calls import checked, explained
 from ..providers import Prices
 
 if TYPE_CHECKING:

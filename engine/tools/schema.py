@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 from ..decision import WrongUse
 from ..decision.errors import did_you_mean, error_text
+from ..decision.wrong_attributes import explained_attributes
 from .run_context import check_context, model_parameters
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ CORRECT_THEM = "Correct them and call again."
 """Ends the message for the model about invalid arguments."""
 
 
+@explained_attributes
 class InvalidArguments(ValueError):
     """The arguments do not fit the tool, or the work its check. The message tells the model what to correct.
 

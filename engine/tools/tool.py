@@ -40,6 +40,7 @@ from ..decision.transcript import tools_size
 from ..decision.wrong_calls import checked, explained
 from ..providers.surrogate_pairs import with_whole_characters
 from .call_progress import last_item
+from .not_tools import not_a_tool
 from .results import consume_iterators, contains_iterator, promised_type, returns_report
 from .run_context import context_parameter, deps_type, model_parameters, with_context
 from .schema import InvalidArguments, SchemaArguments, SignatureArguments
@@ -429,7 +430,7 @@ class Toolbox(Mapping[str, Tool]):
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if not isinstance(tool, Tool):
-                raise WrongUse(f"{tool!r} is not a tool: put @tool on the function")
+                raise WrongUse(not_a_tool(tool))
             if tool.name in self._tools:
                 raise WrongUse(f"two tools are called {tool.name!r}: rename one, as in tool.renamed('other')")
             self._tools[tool.name] = tool

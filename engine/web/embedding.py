@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.types import Receive
 
 from ..decision import Outcome, WrongUse
+from ..decision.wrong_attributes import explained_attributes
 from ..decision.wrong_calls import explained
 from ..engine import Engine
 from ..run import Run
@@ -42,6 +43,7 @@ def engine_of(request: Request) -> Engine:
     raise ServiceUnavailable("no_model", "the service has no engine")
 
 
+@explained_attributes
 class Disconnected(HTTPException):
     """The client disconnected, and the work for it was cancelled. Starlette and FastAPI end such a request quietly."""
 

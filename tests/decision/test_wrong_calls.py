@@ -19,7 +19,8 @@ from endstop import Engine, Limits, Policy, Run
 from endstop.decision import Facts, Outcome, Question, Stop, build_outcome, events
 from endstop.decision.argument_types import describe_type, fits
 from endstop.decision.errors import WrongAttribute, WrongCall, WrongUse
-from endstop.decision.wrong_calls import CheckedStruct, checked, explained, explained_attributes
+from endstop.decision.wrong_attributes import explained_attributes
+from endstop.decision.wrong_calls import CheckedStruct, checked, explained
 from endstop.providers import Scripted
 from endstop.session import Session
 from hypothesis import given
@@ -266,3 +267,12 @@ def test_help_lists_what_a_run_and_a_session_refuse_after_their_methods() -> Non
 def test_help_shows_no_marks_of_redaction_in_a_signature() -> None:
     assert "Redacted" not in str(inspect.signature(Question))
     assert "call_id: str" in str(inspect.signature(Question))
+
+
+@pytest.mark.parametrize("name", ["Engine", "Run", "Session", "Outcome", "Policy", "Limits", "Hooks", "tool", "Fleet"])
+def test_the_first_screen_of_help_says_what_a_name_is_for_and_how_it_is_used(name: str) -> None:
+    shown = pydoc.plain(pydoc.render_doc(getattr(endstop, name)))
+    lines = [line[at : at + 80] for line in shown.splitlines() for at in range(0, max(len(line), 1), 80)][:24]
+    said = (inspect.getdoc(getattr(endstop, name)) or "").splitlines()[0]
+    assert any(said[:70] in line for line in lines)
+    assert not any("__getattr__" in line for line in lines)

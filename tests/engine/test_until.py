@@ -25,6 +25,7 @@ async def never(run: Any) -> bool:
         ({"checks": ()}, "needs a check"),
         ({"checks": ("",)}, "a command or a function"),
         ({"checks": (3,)}, "a command or a function"),
+        ({"checks": (["pytest -q", "ruff check ."],)}, r"write until=Until\('pytest -q', 'ruff check .'\)"),
         ({"checks": ("true",), "timeout": 0}, "timeout is 0"),
         ({"checks": ("true",), "share": 0}, "share is 0"),
         ({"checks": ("true",), "share": 1.5}, "share is 1.5"),

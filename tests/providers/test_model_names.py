@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from endstop.decision import WrongUse
-from endstop.providers import Anthropic, Gemini, OpenAIResponses
+from endstop.providers import Anthropic, Fallback, Gemini, OpenAIResponses, Race, Retry
 from endstop.providers.model_names import provider_for
 
 
@@ -34,3 +36,18 @@ def test_without_litellm_a_name_without_its_vendor_is_told_with_it(name: str, mo
     monkeypatch.setattr("endstop.providers.litellm.find_spec", lambda name: None)
     with pytest.raises(WrongUse, match=f"write '(anthropic|openai|gemini)/{name}'"):
         provider_for(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("anthropic/claude-sonnet-4-5", "Anthropic('anthropic/claude-sonnet-4-5')"),
+        ("openai/gpt-5", "OpenAIResponses('openai/gpt-5')"),
+        ("gemini/gemini-2.5-pro", "Gemini('gemini/gemini-2.5-pro')"),
+        ("mistral/large", "LiteLLM('mistral/large')"),
+    ],
+)
+def test_a_name_where_a_wrapper_takes_a_provider_is_told_with_its_provider(name: str, written: str) -> None:
+    for wrapper in (Fallback, Race, Retry):
+        with pytest.raises(WrongUse, match=re.escape(f"give its provider, as in {wrapper.__name__}({written})")):
+            wrapper(name)  # type: ignore[arg-type]

@@ -56,6 +56,11 @@ async def main() -> None:
         for _ in run.text():  # type: ignore
             pass
         await run.text()  # type: ignore
+        await run.cancel()  # type: ignore
+        await run.messages()  # type: ignore
+        print(outcome.usage.total_tokens)  # type: ignore
+    print(engine.run("x").answer)  # type: ignore
+    await engine.session()  # type: ignore
 
 
 name: int = engine.run_sync("x", deps=Deps("jane")).output.name  # type: ignore

@@ -357,3 +357,12 @@ async def test_who_tries_tokens_is_held_up_and_those_who_have_one_are_not() -> N
 def test_a_limit_of_nothing_is_wrong_use(given: dict[str, Any]) -> None:
     with pytest.raises(WrongUse, match=next(iter(given))):
         WebLimits(**given)
+
+
+@pytest.mark.parametrize("token", ["kJ8sLq2VxT0pZr5wNd7yBe3uHcMa9fGi", "sk-4f9a0c2e7b1d8f6a3c5e9b0d2f4a6c8e0b1d3f5a"])
+def test_an_owner_who_looks_like_a_token_is_told_to_be_swapped_with_it(token: str) -> None:
+    with pytest.raises(WrongUse, match=r"write \{'alice': TOKEN\}"):
+        BearerTokens({token: "alice"})
+    for owner in ("alice.smith@example.org", "0b0f8a52-5d3c-4f7e-9a53-2f1f5d1e7c11", "the-name-of-a-service-account"):
+        assert BearerTokens({owner: "token"}).owner_of("token") == owner
+    assert BearerTokens({token: token[::-1]}).owner_of(token[::-1]) == token
