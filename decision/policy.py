@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from msgspec.structs import replace
 
+from .compared_results import ComparedResult
 from .errors import WrongUse, did_you_mean
 from .limits import Limits, SessionLimits, require_at_least
 from .messages import Name, Text
@@ -92,6 +93,7 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
     legacy_defaults: ClassVar[Mapping[str, Any]] = {
         "longest_cycle": 4,
         "by": "calls_and_results",
+        "results": "text",
         "same_text": None,
     }
 
@@ -101,6 +103,10 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Repetition at which the run stops as `stuck`, 2 to 16; None: never."""
     by: CompareBy = "calls_and_results"
     """Whether only calls with the same results count as the same, or all calls with the same arguments."""
+    results: ComparedResult = "said"
+    """What of a result is compared with earlier ones, here and for stagnation: what the tool said, without the words
+    that an agent puts around it and the durations of a test runner (`said`), or its whole text (`text`). It is compared
+    when it is recorded, so a backtest with another value changes nothing."""
     longest_cycle: int = LONGEST_CYCLE
     """Steps of the longest cycle that counts as repetition, 1 to 12; 1: only identical steps."""
     same_text: int | None = 6

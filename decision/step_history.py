@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from .call_effects import effect_of, runs_commands
 from .call_results import has_failed, ran_out_of_time
+from .compared_results import ComparedResult, compared_text
 from .messages import ResultStatus, ToolCall, ToolSpec
 from .novelty import (
     NO_LINES,
@@ -146,18 +147,22 @@ class StepHistory(Struct, frozen=True):
     """Tools that declare that they only read."""
     declared: frozenset[str] = frozenset()
     """Tools that declare whether they only read."""
+    compared: ComparedResult = "said"
+    """What of a result is compared with earlier ones."""
 
     @classmethod
-    def of(cls, tools: Iterable[ToolSpec], foreign: bool) -> StepHistory:
+    def of(cls, tools: Iterable[ToolSpec], foreign: bool, compared: ComparedResult = "said") -> StepHistory:
         """Return the history of a run that has no steps yet.
 
         foreign: a foreign loop, not endstop, made the run, so its tools do not declare whether they only read.
+        compared: what of a result is compared with earlier ones.
         """
         tools = tuple(tools)
         return cls(
             ignored=frozenset(tool.name for tool in tools if tool.kind != "ordinary" or tool.polls),
             reading=frozenset(tool.name for tool in tools if tool.reads),
             declared=frozenset() if foreign else frozenset(tool.name for tool in tools),
+            compared=compared,
         )
 
     def with_step(
@@ -175,7 +180,8 @@ class StepHistory(Struct, frozen=True):
         step = _Step(self.lines)
         for call, content, status in results:
             if call.name not in self.ignored and status in _MADE:
-                step.add(call, content, status, call.name in self.reading if call.name in self.declared else None)
+                said = compared_text(call.name, call.arguments, content, self.compared)
+                step.add(call, said, status, call.name in self.reading if call.name in self.declared else None)
         if not step.counted:
             same = self.judgement.same_results
             return replace(self, judgement=judged or StepJudgement("none" if calls else "talk", same))
