@@ -167,6 +167,8 @@ class Facts(Struct, metaclass=ShortSignatureMeta, frozen=True, kw_only=True, gc=
     """The points of the run after each of its latest steps, `REMEMBERED_POINTS` at most, the newest last."""
     same_results: int = 0
     """Steps in a row in which the same tools gave the same results, whatever their arguments were."""
+    claims: int = 0
+    """Steps in a row that reported the work as done and went on with calls that changed nothing."""
     compactions_in_vain: int = 0
     overflows: int = 0
     """Requests that the provider rejected because the context was too large."""

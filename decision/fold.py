@@ -301,6 +301,7 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         stalled_before=facts.stalled,
         points=(*facts.points[1 - REMEMBERED_POINTS :], stalled),
         same_results=judged.same_results,
+        claims=judged.claims,
     )
 
 

@@ -95,6 +95,7 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
         "by": "calls_and_results",
         "results": "text",
         "same_text": None,
+        "claims": None,
     }
 
     nudge_at: tuple[int, ...] = (3, 5)
@@ -112,6 +113,9 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
     same_text: int | None = 6
     """Number of times that the model gives the same text, in steps without any call, after which the run stops as
     `stuck`, 2 or more; None: never. The text is the outcome's answer, marked as not accepted."""
+    claims: int | None = 6
+    """Steps in a row that report the work as done and go on with calls that change nothing, after which the run stops as
+    `stuck`, 2 or more; None: never."""
     monologue: int | None = None
     """Steps in a row without any call after which the run stops as `stuck`, 2 or more; None: never."""
 
@@ -122,6 +126,7 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
         require_at_least("repetition.stop_at", self.stop_at, 2)
         require_at_least("repetition.monologue", self.monologue, 2)
         require_at_least("repetition.same_text", self.same_text, 2)
+        require_at_least("repetition.claims", self.claims, 2)
         if not 1 <= self.longest_cycle <= LONGEST_CYCLE:
             raise WrongUse(f"repetition.longest_cycle is {self.longest_cycle}: use 1 to {LONGEST_CYCLE}")
         if self.stop_at is not None and self.stop_at > 16:

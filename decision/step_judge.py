@@ -43,7 +43,7 @@ class StepJudge:
             self.history = StepHistory.of(event.tools, is_foreign(event.engine), event.policy.repetition.results)
         elif isinstance(event, ev.StepFinished):
             results = [(call, result.content, result.status) for call, result in facts.answered_calls()]
-            self.history = self.history.with_step(facts.calls, results, event.judged)
+            self.history = self.history.with_step(facts.calls, results, event.judged, facts.text)
             if event.judged is None:
                 return replace(event, judged=replace(self.history.judgement, text_kind=facts.text_kind))
         return event
