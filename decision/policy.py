@@ -114,8 +114,8 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Number of times that the model gives the same text, in steps without any call, after which the run stops as
     `stuck`, 2 or more; None: never. The text is the outcome's answer, marked as not accepted."""
     claims: int | None = 6
-    """Steps in a row that report the work as done and go on with calls that change nothing, after which the run stops as
-    `stuck`, 2 or more; None: never."""
+    """Steps in a row that report the work as done and go on with calls that change nothing, after which the run stops
+    as `stuck`, 2 or more; None: never."""
     monologue: int | None = None
     """Steps in a row without any call after which the run stops as `stuck`, 2 or more; None: never."""
 

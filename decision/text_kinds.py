@@ -100,7 +100,7 @@ def classify_text(text: str) -> TextKind:
 
 
 def reports_done(text: str) -> bool:
-    """Return whether a text says that the work is done, in its first or last sentences, and asks or announces nothing."""
+    """Return whether a text says in its first or last sentences that the work is done, and announces nothing."""
     if not text or text.isspace():
         return False
     first, last = _sentences(text[:SEEN], cut=False)[:_OPENING], _sentences(text[-SEEN:], len(text) > SEEN)
