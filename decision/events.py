@@ -363,8 +363,8 @@ class ToolCallResult(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
     content: Text
     status: ResultStatus = "ok"
     fingerprint: str = ""
-    """Hash of name, arguments, content and images, equal for the same call with the same result; empty if the call does
-    not count as repetition."""
+    """Hash of name, arguments, images and what the tool said (`repetition.results`), equal for the same call with the
+    same result; empty if the call does not count as repetition."""
     images: tuple[Image, ...] = ()
     attached: str = ""
     """In a record: hash of the whole content, under which it is kept as an attachment; `content` is then only its

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from . import events as ev
+from .compared_results import ComparedResult
 from .cost import Price
 from .failures import Failures
 from .messages import FinishReason, ToolCall, Usage, is_blank
@@ -95,6 +96,8 @@ class Facts(Struct, metaclass=ShortSignatureMeta, frozen=True, kw_only=True, gc=
     """Names of the completion tools."""
     unclear: str = ""
     """What the user is told after a reply to a question that is neither yes nor no (`prompts.unclear`)."""
+    compared: ComparedResult = "said"
+    """What of a result is compared with earlier ones (`repetition.results`)."""
     tool_choice: str = "auto"
     """The `tool_choice` of every request: `auto`, `required` or `none`."""
     text_verdict: str | None = None
@@ -164,6 +167,8 @@ class Facts(Struct, metaclass=ShortSignatureMeta, frozen=True, kw_only=True, gc=
     """The points of the run after each of its latest steps, `REMEMBERED_POINTS` at most, the newest last."""
     same_results: int = 0
     """Steps in a row in which the same tools gave the same results, whatever their arguments were."""
+    claims: int = 0
+    """Steps in a row that reported the work as done and went on with calls that changed nothing."""
     compactions_in_vain: int = 0
     overflows: int = 0
     """Requests that the provider rejected because the context was too large."""

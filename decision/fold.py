@@ -53,6 +53,7 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         before=before,
         tool_choice=event.tool_choice,
         unclear=event.policy.prompts.unclear,
+        compared=event.policy.repetition.results,
         completion_tools=tuple(tool.name for tool in event.tools if tool.kind == "completion"),
         failures=Failures.of(event.tools),
         context_tokens=(event.carried or before).context_tokens,
@@ -308,6 +309,7 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         stalled_before=facts.stalled,
         points=(*facts.points[1 - REMEMBERED_POINTS :], stalled),
         same_results=judged.same_results,
+        claims=judged.claims,
     )
 
 

@@ -43,6 +43,9 @@ def _stuck(facts: Facts, policy: Policy) -> Decision | None:
         return Stop(rule="stuck", reason="stuck", detail=detail)
     if settings.same_text is not None and facts.same_texts >= settings.same_text:
         return Stop(rule="stuck", reason="stuck", detail=f"the same text was given {facts.same_texts} times")
+    if settings.claims is not None and facts.claims >= settings.claims:
+        detail = f"the work was reported as done in {facts.claims} steps in a row, whose calls changed nothing"
+        return Stop(rule="stuck", reason="stuck", detail=detail)
     if settings.monologue is not None and facts.monologue >= settings.monologue:
         return Stop(rule="stuck", reason="stuck", detail=f"{facts.monologue} steps in a row without any call")
     return None
@@ -209,7 +212,7 @@ GUARDS: tuple[Rule, ...] = (
         "guard",
         "stuck",
         "Stops when calls (cycles too) or a text are repeated too often, or too many steps have no call.",
-        ("repeats", "repeated_calls", "same_texts", "monologue"),
+        ("repeats", "repeated_calls", "same_texts", "claims", "monologue"),
         _stuck,
     ),
     Rule(
@@ -297,6 +300,7 @@ def may_stop_after_next_step(facts: Facts, policy: Policy) -> bool:
         stalled=stalled,
         points=(*facts.points, stalled),
         same_results=facts.same_results + 1,
+        claims=facts.claims + 1,
     )
     return any(guard.judge(worst, policy) is not None for guard in _OF_STEPS if guard.name in policy.guards)
 

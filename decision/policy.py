@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from msgspec.structs import replace
 
+from .compared_results import ComparedResult
 from .errors import WrongUse, did_you_mean
 from .limits import Limits, SessionLimits, require_at_least
 from .messages import Name, Text
@@ -92,7 +93,9 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
     legacy_defaults: ClassVar[Mapping[str, Any]] = {
         "longest_cycle": 4,
         "by": "calls_and_results",
+        "results": "text",
         "same_text": None,
+        "claims": None,
     }
 
     nudge_at: tuple[int, ...] = (3, 5)
@@ -101,11 +104,18 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Repetition at which the run stops as `stuck`, 2 to 16; None: never."""
     by: CompareBy = "calls_and_results"
     """Whether only calls with the same results count as the same, or all calls with the same arguments."""
+    results: ComparedResult = "said"
+    """What of a result is compared with earlier ones, here and for stagnation: what the tool said, without the words
+    that an agent puts around it and the durations of a test runner (`said`), or its whole text (`text`). It is compared
+    when it is recorded, so a backtest with another value changes nothing."""
     longest_cycle: int = LONGEST_CYCLE
     """Steps of the longest cycle that counts as repetition, 1 to 12; 1: only identical steps."""
     same_text: int | None = 6
     """Number of times that the model gives the same text, in steps without any call, after which the run stops as
     `stuck`, 2 or more; None: never. The text is the outcome's answer, marked as not accepted."""
+    claims: int | None = 6
+    """Steps in a row that report the work as done and go on with calls that change nothing, after which the run stops
+    as `stuck`, 2 or more; None: never."""
     monologue: int | None = None
     """Steps in a row without any call after which the run stops as `stuck`, 2 or more; None: never."""
 
@@ -116,6 +126,7 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
         require_at_least("repetition.stop_at", self.stop_at, 2)
         require_at_least("repetition.monologue", self.monologue, 2)
         require_at_least("repetition.same_text", self.same_text, 2)
+        require_at_least("repetition.claims", self.claims, 2)
         if not 1 <= self.longest_cycle <= LONGEST_CYCLE:
             raise WrongUse(f"repetition.longest_cycle is {self.longest_cycle}: use 1 to {LONGEST_CYCLE}")
         if self.stop_at is not None and self.stop_at > 16:

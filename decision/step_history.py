@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from .call_effects import effect_of, runs_commands
 from .call_results import has_failed, ran_out_of_time
+from .compared_results import ComparedResult, compared_text
 from .messages import ResultStatus, ToolCall, ToolSpec
 from .novelty import (
     NO_LINES,
@@ -33,7 +34,7 @@ from .novelty import (
     says_nothing_found,
     without_line_numbers,
 )
-from .text_kinds import TextKind
+from .text_kinds import TextKind, reports_done
 
 REMEMBERED_STEPS = 32
 """Number of steps for which a call counts as made before."""
@@ -61,6 +62,9 @@ class StepJudgement(Struct, frozen=True):
     text_kind: TextKind | None = None
     """Kind of its text, if it has text and no calls, as the user's text rule or `classify_text` said at the time. None
     also in records of older versions: such a text is judged when it is asked about."""
+    claims: int = 0
+    """Number of steps in a row, including this one, that reported the work as done and went on with calls that changed
+    nothing."""
 
 
 RESET = -1_000
@@ -146,18 +150,22 @@ class StepHistory(Struct, frozen=True):
     """Tools that declare that they only read."""
     declared: frozenset[str] = frozenset()
     """Tools that declare whether they only read."""
+    compared: ComparedResult = "said"
+    """What of a result is compared with earlier ones."""
 
     @classmethod
-    def of(cls, tools: Iterable[ToolSpec], foreign: bool) -> StepHistory:
+    def of(cls, tools: Iterable[ToolSpec], foreign: bool, compared: ComparedResult = "said") -> StepHistory:
         """Return the history of a run that has no steps yet.
 
         foreign: a foreign loop, not endstop, made the run, so its tools do not declare whether they only read.
+        compared: what of a result is compared with earlier ones.
         """
         tools = tuple(tools)
         return cls(
             ignored=frozenset(tool.name for tool in tools if tool.kind != "ordinary" or tool.polls),
             reading=frozenset(tool.name for tool in tools if tool.reads),
             declared=frozenset() if foreign else frozenset(tool.name for tool in tools),
+            compared=compared,
         )
 
     def with_step(
@@ -165,27 +173,31 @@ class StepHistory(Struct, frozen=True):
         calls: int,
         results: Iterable[tuple[ToolCall, str, ResultStatus]],
         judged: StepJudgement | None = None,
+        text: str = "",
     ) -> StepHistory:
         """Judge a finished step and return the history that includes it.
 
         calls: number of calls of the step. results: the calls with an answer, as (call, content, status). judged: the
         judgement that was recorded when the step ended, if there is one. It is then kept, because the texts may have
-        been redacted since.
+        been redacted since. text: what the model said beside the calls.
         """
         step = _Step(self.lines)
         for call, content, status in results:
             if call.name not in self.ignored and status in _MADE:
-                step.add(call, content, status, call.name in self.reading if call.name in self.declared else None)
+                said = compared_text(call.name, call.arguments, content, self.compared)
+                step.add(call, said, status, call.name in self.reading if call.name in self.declared else None)
+        claims = self.judgement.claims + 1 if calls and not step.changed and reports_done(text) else 0
         if not step.counted:
             same = self.judgement.same_results
-            return replace(self, judgement=judged or StepJudgement("none" if calls else "talk", same))
+            kind: StepKind = "none" if calls else "talk"
+            return replace(self, judgement=judged or StepJudgement(kind, same, claims=claims))
         kind = self._judge(step)
         same = self.judgement.same_results + 1 if step.answer_mark == self.answer else 1
         if kind == "change" and not step.assumed:
             same = 1  # the same action on many different items
         return replace(
             self,
-            judgement=judged or StepJudgement(kind, same),
+            judgement=judged or StepJudgement(kind, same, claims=claims),
             lines=step.lines,
             calls=(*self.calls[1 - REMEMBERED_STEPS :], step.call_mark),
             results=(*self.results[1 - REMEMBERED_STEPS :], step.result_mark),

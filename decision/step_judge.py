@@ -40,10 +40,10 @@ class StepJudge:
         facts: the facts before this event.
         """
         if isinstance(event, ev.RunStarted):
-            self.history = StepHistory.of(event.tools, is_foreign(event.engine))
+            self.history = StepHistory.of(event.tools, is_foreign(event.engine), event.policy.repetition.results)
         elif isinstance(event, ev.StepFinished):
             results = [(call, result.content, result.status) for call, result in facts.answered_calls()]
-            self.history = self.history.with_step(facts.calls, results, event.judged)
+            self.history = self.history.with_step(facts.calls, results, event.judged, facts.text)
             if event.judged is None:
                 return replace(event, judged=replace(self.history.judgement, text_kind=facts.text_kind))
         return event

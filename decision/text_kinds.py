@@ -99,6 +99,14 @@ def classify_text(text: str) -> TextKind:
     return _classify(text[:SEEN], text[-SEEN:], len(text) > SEEN, len(text) <= _LONGEST_ERROR)
 
 
+def reports_done(text: str) -> bool:
+    """Return whether a text says in its first or last sentences that the work is done, and announces nothing."""
+    if not text or text.isspace():
+        return False
+    first, last = _sentences(text[:SEEN], cut=False)[:_OPENING], _sentences(text[-SEEN:], len(text) > SEEN)
+    return _reports_done([*first, *last[-_REPORT:]]) and classify_text(text) == "answer"
+
+
 @lru_cache(maxsize=64)  # a decision, its trace and the summary ask about the same text
 def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
     """Classify a text by its two ends.

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from .decision import Event, Image, ToolCall
+from .decision.compared_results import ComparedResult
 from .decision.events import ResponseFinished, ToolCallResult
 from .decision.step_history import StepJudgement
 from .tools.results import fingerprint
@@ -86,8 +87,11 @@ class Effects(Protocol):
         """Return whether this call, if it only reads, may start before its response is complete."""
         ...
 
-    def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
-        """Return the fingerprint of this result of a call, which is used to detect repetition."""
+    def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...], compared: ComparedResult) -> str:
+        """Return the fingerprint of this result of a call, which is used to detect repetition.
+
+        compared: what of the result must be equal.
+        """
         ...
 
     def judgement(self, step: int, results: Sequence[ToolCallResult]) -> StepJudgement | None:
@@ -122,9 +126,9 @@ class Live:
         """Return True."""
         return True
 
-    def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
+    def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...], compared: ComparedResult) -> str:
         """Compute the fingerprint from the call and its result."""
-        return fingerprint(call, content, images)
+        return fingerprint(call, content, images, compared)
 
     def judgement(self, step: int, results: Sequence[ToolCallResult]) -> StepJudgement | None:
         """Return None."""

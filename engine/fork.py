@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from .config import RunConfig
 from .decision import Event, ToolCall, UserMessage, WrongUse
 from .decision import events as ev
+from .decision.compared_results import ComparedResult
 from .decision.decisions import made_by_policy
 from .journal import RecordTarget
 from .records.format import REDACTION_MARK, DrainedChunk, encode_line, step_of_attempt
@@ -171,19 +172,21 @@ def _copied(
         changed=changed,
     )
     calls = _calls_in(events)
+    compared = first.policy.repetition.results
     rest = [
-        _with_result(event, calls, results) if isinstance(event, ev.ToolCallResult) else event for event in events[1:]
+        _with_result(event, calls, results, compared) if isinstance(event, ev.ToolCallResult) else event
+        for event in events[1:]
     ]
     return [replace(started, session_id=session_id, origin=origin), *rest]
 
 
 def _with_result(
-    event: ev.ToolCallResult, calls: Mapping[str, ToolCall], results: Mapping[str, str]
+    event: ev.ToolCallResult, calls: Mapping[str, ToolCall], results: Mapping[str, str], compared: ComparedResult
 ) -> ev.ToolCallResult:
     if event.call_id not in results:
         return event
     content = truncate(results[event.call_id])
-    mark = fingerprint(calls[event.call_id], content) if event.fingerprint else ""
+    mark = fingerprint(calls[event.call_id], content, (), compared) if event.fingerprint else ""
     return replace(event, content=content, fingerprint=mark, images=(), attached="")
 
 

@@ -10,6 +10,7 @@ from anyio.lowlevel import checkpoint
 
 from .decision import Event, Image, ToolCall, ToolSpec
 from .decision import events as ev
+from .decision.compared_results import ComparedResult
 from .decision.step_history import StepJudgement
 from .decision.transcript import PROCESS_DIED
 from .effects import EffectKey, Effects, Response
@@ -100,9 +101,9 @@ class RecordedRound:
         """Return whether this call may start before its response is complete."""
         return self._then.may_start_early(call_id)
 
-    def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
+    def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...], compared: ComparedResult) -> str:
         """Return the fingerprint of this result of a call."""
-        return self._then.fingerprint(call, content, images)
+        return self._then.fingerprint(call, content, images, compared)
 
     def judgement(self, step: int, results: Sequence[ev.ToolCallResult]) -> StepJudgement | None:
         """Return the judgement from the next effects. The log takes a recorded end of a step from the record itself."""

@@ -626,14 +626,15 @@ class CallResults:
         if self._closed or call.id in self._answered:
             return
         self._answered.add(call.id)
-        unmarked = status == "unknown" or self._is_polling(call)
+        marked = status != "unknown" and not self._is_polling(call)
+        compared = self._context.policy.repetition.results
         result = self._context.log.append(
             ToolCallResult(
                 call_id=call.id,
                 name=call.name,
                 content=content,
                 status=status,
-                fingerprint="" if unmarked else self._context.effects.fingerprint(call, content, images),
+                fingerprint=self._context.effects.fingerprint(call, content, images, compared) if marked else "",
                 images=images,
             )
         )

@@ -50,10 +50,11 @@ IMPORTED_POLICY = replace(
         echoes=_UNLIMITED,
         compactions=_UNLIMITED,
     ),
-    repetition=replace(_FIRST.repetition, nudge_at=(), stop_at=None),
+    repetition=replace(_FIRST.repetition, nudge_at=(), stop_at=None, results="said"),
     echo=replace(_FIRST.echo, phrases=(), shorter_than=0),
 )
-"""A policy without effect: it never stops, cuts or nudges. The actions of the other loop are in the events."""
+"""A policy without effect: it never stops, cuts or nudges. The actions of the other loop are in the events. Its results
+are compared as in a run of today, for a backtest."""
 
 
 def infer_policy(session: ImportedSession, tools: Sequence[ToolSpec]) -> Policy:

@@ -221,7 +221,7 @@ class CallResolver:
         self, call: ToolCall, content: str, status: ResultStatus, result: ToolResult | None = None
     ) -> None:
         images = () if result is None else result.images
-        mark = "" if status == "unknown" else fingerprint(call, content, images)
+        mark = "" if status == "unknown" else fingerprint(call, content, images, self._log.facts.compared)
         self._log.append(
             ToolCallResult(
                 call_id=call.id, name=call.name, content=content, status=status, fingerprint=mark, images=images

@@ -14,6 +14,7 @@ import msgspec
 from ..budget import BudgetShare
 from ..decision import AnyChunk, AssistantMessage, Event, Image, Outcome, Policy, ToolCall, ToolSpec, Usage
 from ..decision import events as ev
+from ..decision.compared_results import ComparedResult
 from ..decision.confirmation import Reply
 from ..decision.run_origin import is_foreign
 from ..decision.step_history import StepJudgement
@@ -316,11 +317,11 @@ class RecordedEffects(Live):
         """Return whether this call may start early: not if it never ran and got its result after the response."""
         return self._settled is None and call_id not in self._answered_late and call_id not in self._unknown
 
-    def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
+    def fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...], compared: ComparedResult) -> str:
         """Return the recorded fingerprint of the same result, because redaction can make different results equal."""
         result = self._results.get(call.id)
         recorded = result.fingerprint if result is not None and result.content == content else ""
-        return recorded or super().fingerprint(call, content, images)
+        return recorded or super().fingerprint(call, content, images, compared)
 
     def judgement(self, step: int, results: Sequence[ev.ToolCallResult]) -> StepJudgement | None:
         """Return the recorded judgement of the same results, because it was made before redaction."""

@@ -27,6 +27,7 @@ import msgspec
 
 from ..decision import Image, Question, ToolCall, WrongUse
 from ..decision.argument_types import describe_type
+from ..decision.compared_results import ComparedResult, compared_text
 from ..decision.messages import ResultStatus
 from ..decision.wrong_calls import checked
 from ..providers.surrogate_pairs import whole_characters
@@ -268,10 +269,13 @@ def to_jsonable(value: Any) -> Any:
     return to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
 
 
-def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = ()) -> str:
-    """Return a hash that is equal for equal calls with equal results; rules recognise repeated calls by it."""
+def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = (), compared: ComparedResult = "said") -> str:
+    """Return a hash that is equal for equal calls with equal results; rules recognise repeated calls by it.
+
+    compared: what of a result must be equal.
+    """
     digest = blake2b(b"".join(image.data for image in images), digest_size=8)
-    for part in (call.name, call.arguments, content):
+    for part in (call.name, call.arguments, compared_text(call.name, call.arguments, content, compared)):
         digest.update(part.encode("utf-8", "surrogatepass"))
         digest.update(b"\0")
     return digest.hexdigest()

@@ -92,8 +92,15 @@ def test_the_same_text_and_steps_without_a_call_stop_at_their_numbers() -> None:
     assert asked("stuck", Facts(monologue=5), repetition=repetition) == stop(
         "stuck", "5 steps in a row without any call"
     )
-    off = Repetition(same_text=None, monologue=None)
-    assert asked("stuck", Facts(same_texts=99, monologue=99), repetition=off) is None
+    off = Repetition(same_text=None, monologue=None, claims=None)
+    assert asked("stuck", Facts(same_texts=99, monologue=99, claims=99), repetition=off) is None
+
+
+def test_work_that_is_reported_as_done_again_and_again_stops_at_its_number() -> None:
+    assert asked("stuck", Facts(claims=5)) is None
+    assert asked("stuck", Facts(claims=6)) == stop(
+        "stuck", "the work was reported as done in 6 steps in a row, whose calls changed nothing"
+    )
 
 
 def test_the_model_is_told_of_a_repetition_at_these_numbers_and_once_a_cycle() -> None:
@@ -396,6 +403,7 @@ def test_grants_move_the_limit_of_which_the_model_is_reminded() -> None:
     [
         pytest.param({"invalid_steps": 2}, {"patience": Patience(invalid_calls=2)}, id="invalid calls"),
         pytest.param({"same_texts": 4}, {"repetition": Repetition(same_text=5)}, id="the same text"),
+        pytest.param({"claims": 4}, {"repetition": Repetition(claims=5)}, id="done again"),
         pytest.param({"monologue": 4}, {"repetition": Repetition(monologue=5)}, id="no calls"),
         pytest.param({"same_results": 4}, {"stagnation": Stagnation(same_results=5)}, id="the same results"),
         pytest.param({"repetitions": same(3)}, {"repetition": Repetition(stop_at=4)}, id="repeated calls"),
@@ -429,6 +437,7 @@ def test_one_more_step_may_stop_a_run_that_is_one_step_before_a_guard(
     [
         pytest.param({"invalid_steps": 1}, {"patience": Patience(invalid_calls=2)}, id="invalid calls"),
         pytest.param({"same_texts": 3}, {"repetition": Repetition(same_text=5)}, id="the same text"),
+        pytest.param({"claims": 3}, {"repetition": Repetition(claims=5)}, id="done again"),
         pytest.param({"monologue": 3}, {"repetition": Repetition(monologue=5)}, id="no calls"),
         pytest.param({"same_results": 3}, {"stagnation": Stagnation(same_results=5)}, id="the same results"),
         pytest.param({"repetitions": same(2)}, {"repetition": Repetition(stop_at=4)}, id="repeated calls"),
