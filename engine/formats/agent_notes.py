@@ -100,6 +100,7 @@ NOTES: tuple[Note, ...] = (
     Note(f"{_GEMINI}, {_CLINE}", "<hook_context>"),
     Note(_GEMINI, "This is the Gemini CLI. We are setting up the context for our chat."),
     Note(_GEMINI, "System: Please continue."),
+    Note(_GEMINI, "System: Potential loop detected."),
     Note(_QWEN, "This is the Qwen Code. We are setting up the context for our chat."),
     Note(f"{_GEMINI}, {_QWEN}", "Here is the user's editor context as a JSON object."),
     Note(_OPENCODE, "Called the Read tool with the following input:"),

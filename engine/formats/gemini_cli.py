@@ -131,9 +131,10 @@ class _SessionReader:
         model, tokens = as_text(message.get("model")), as_dict(message.get("tokens"))
         session.model = session.model or model
         calls = [as_dict(call) for call in as_list(message.get("toolCalls"))]
+        listed = {as_text(call.get("id")) for call in calls}
         self._builder.add_response(
             content.text,
-            [*content.calls, *map(_parse_call, calls)],
+            [*(call for call in content.calls if call[0] not in listed), *map(_parse_call, calls)],
             [*content.reasoning, *_parse_thoughts(message.get("thoughts"))],
             usage=parse_token_counts(
                 _add(tokens.get("input"), tokens.get("tool")),

@@ -87,6 +87,8 @@ class SessionBuilder:
             return
         for note in words.notes:
             self.hold(UserMessage(note), t)
+        kept = (*words.said, *words.notes)
+        self.session.count_loss("characters", _characters(whole) - _characters(kept))
         self._add(ImportedMessage(message=UserMessage.of(words.said), origin=origin, t=t))
         if origin == "user":
             self.add_held()
@@ -283,6 +285,10 @@ class SessionBuilder:
 
     def _add(self, message: ImportedMessage) -> None:
         self.session.messages.append(message)
+
+
+def _characters(parts: Iterable[str | Image]) -> int:
+    return sum(count_characters(part) for part in parts if isinstance(part, str))
 
 
 def _parse_status(message: str) -> int | None:
