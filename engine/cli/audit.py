@@ -15,7 +15,7 @@ from ..analysis.audit import Audit, audit
 from ..base.sanitize import one_line
 from ..decision import POLICIES, Policy, WrongUse
 from ..formats import FORMATS, FoundSession, ImportOptions, SkippedSession, events_of, find_sessions
-from ..formats.known_places import Place, known_places, newest_session
+from ..formats.known_places import Place, describe_not_left, known_places, newest_session
 from ..formats.session_files import AUTO
 from ..process.streams import StdStreams
 from ..records.reader import is_record
@@ -121,11 +121,15 @@ def _audit_last(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
     searched = "; ".join(_searched_words(place, files) for place, files in newest.searched if files or named)
     if newest.found is None:
         places = ", ".join(str(place.path) for place, _ in newest.searched)
-        raise WrongUse(f"no session found: looked below {one_line(places, 2000)}; name a folder or a file")
+        missing = "" if named else f"; {describe_not_left()}"
+        raise WrongUse(f"no session found: looked below {one_line(places, 2000)}; name a folder or a file{missing}")
     found = newest.found
     where = f"{found.source}, {found.place}" if found.place else found.source
+    missing = describe_not_left({place.program for place, files in newest.searched if place.path.parent.exists()})
     print(f"endstop: searched {one_line(searched, 1000)}", file=sys.stderr)
     print(f"endstop: the newest session is {one_line(found.id, 200)} ({one_line(where, 400)})", file=sys.stderr)
+    if missing:
+        print(f"endstop: {missing}", file=sys.stderr)
     return _audit_session(args, found, policies)
 
 

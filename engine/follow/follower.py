@@ -262,7 +262,8 @@ class Follower:
             self.end()
         log = self._running_log()
         self._end_step()
-        log.append(ev.DecisionMade(round=log.facts.rounds, decision=_own_words(text)))
+        if log.facts.steps:  # a note beside the prompt decides nothing
+            log.append(ev.DecisionMade(round=log.facts.rounds, decision=_own_words(text)))
         self._leave_unanswered()
         self._add_message(text, "nudge")
         self._nudged = True

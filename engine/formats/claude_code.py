@@ -16,19 +16,15 @@ from typing import Any
 from ..decision import UserMessage
 from ..decision.events import ParentCall
 from ..decision.messages import ResultStatus
+from .agent_notes import COMMAND, INTERRUPTED, LOCAL_OUTPUT, REMINDERS
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
-from .imported_session import ImportedSession, Origin, Unreadable, is_nudge
+from .imported_session import ImportedSession, Origin, Unreadable
 from .line_tree import leave_out_rewound
 from .parsing import as_dict, as_json, as_list, as_text, describe_failure, first_text, parse_time, parse_usage
 from .session_builder import SessionBuilder
 
 SYNTHETIC_MODEL = "<synthetic>"
 """Model name of messages that Claude Code writes itself: errors, and placeholders for a response."""
-_INTERRUPT = "[Request interrupted by user"
-_COMMAND = ("<command-name>", "<command-message>")
-_LOCAL_OUTPUT = ("<local-command-stdout>", "<local-command-stderr>")
-_OWN_WORDS = ("<local-command-caveat>", "<task-notification>", "<bash-input>", "<bash-stdout>", "<bash-stderr>")
-"""Beginnings of texts in the user's role that are not from the user, in addition to those in `NUDGE_PREFIXES`."""
 _REJECTED = "The user doesn't want to proceed with this tool use."
 _LINES_SAMPLED = 50
 """Number of lines at the beginning of a transcript among which there is a message."""
@@ -219,9 +215,8 @@ class _TranscriptReader:
                 self._add_words(line, content, next_text, t)
 
     def finish(self) -> None:
-        """Count what followed the last response."""
+        """Count a compaction that nothing follows."""
         self._count_compacted()
-        self._builder.finish()
 
     def _count_compacted(self) -> None:
         """Count a compaction whose summary is missing: what the model read from then on is not known."""
@@ -245,6 +240,9 @@ class _TranscriptReader:
             content = parse_content(inside["prompt"], self._session, pictures=True)
             kind = as_text(as_dict(inside.get("origin")).get("kind")) or as_text(inside.get("commandMode"))
             self._add_words({"isMeta": kind not in ("human", "prompt", "")}, content, "", t)
+        elif (reminder := REMINDERS.get(as_text(inside.get("type")))) is not None:
+            self._builder.hold(UserMessage(reminder), t)
+            self._session.count_loss("note")
         elif type == "system" and line.get("subtype") == "compact_boundary":
             self._count_compacted()
             self._compacted = line
@@ -284,7 +282,7 @@ class _TranscriptReader:
         if origin == "nudge":
             self._builder.hold(UserMessage.of(content.parts), t)
         else:
-            self._builder.add_user(UserMessage.of(content.parts), origin, t)
+            self._builder.add_user(content.parts, origin, t)
 
     def _add_compaction(self, summary: MessageContent, t: float | None) -> bool:
         """Add a compaction with its summary. Return False if nothing comes before it."""
@@ -303,19 +301,17 @@ class _TranscriptReader:
 def _origin(line: dict[str, Any], text: str, next_text: str) -> Origin:
     """Return the origin of a text. A command that prints something calls no model; any other command is a prompt."""
     begins = text.lstrip()
-    if begins.startswith(_INTERRUPT):
+    if begins.startswith(INTERRUPTED):
         return "interrupt"
     own = line.get("isMeta") is True or line.get("isCompactSummary") is True
-    local = begins.startswith(_COMMAND) and next_text.startswith(_LOCAL_OUTPUT)
-    if own or local or is_nudge(text) or begins.startswith((*_LOCAL_OUTPUT, *_OWN_WORDS)):
-        return "nudge"
-    return "user"
+    local = begins.startswith(COMMAND) and next_text.startswith(LOCAL_OUTPUT)
+    return "nudge" if own or local else "user"
 
 
 def _result_status(text: str, is_error: bool) -> ResultStatus:
     if is_error and text.startswith(_REJECTED):
         return "denied"
-    return "cancelled" if text.startswith(_INTERRUPT) else "error" if is_error else "ok"
+    return "cancelled" if text.startswith(INTERRUPTED) else "error" if is_error else "ok"
 
 
 def _is_placeholder(line: dict[str, Any]) -> bool:

@@ -43,17 +43,9 @@ _META_FIELDS = frozenset(
 _COMPACTED_FIELDS = frozenset(
     {"message", "replacement_history", "window_id", "window_number", "first_window_id", "previous_window_id"}
 )
-_TAG = re.compile(r"<([a-z][\w-]*+)[^>]*+>")
 _EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)", re.MULTILINE)
 _HEAD = 400
 """Number of characters at the start of a result in which its exit code is searched for."""
-
-
-def _is_own(text: str) -> bool:
-    """Return whether Codex wrote this in the user's role: in a tag like `<environment_context>`, or from AGENTS.md."""
-    text = text.strip().lower()
-    tag = _TAG.match(text)
-    return text.startswith("# agents.md instructions") or bool(tag and text.endswith(f"</{tag[1]}>", tag.end()))
 
 
 def is_line(data: Any) -> bool:
@@ -126,9 +118,8 @@ class _RolloutReader:
                 self.session.count_unknown("line", named, payload)
 
     def finish(self) -> None:
-        """Add the pending items, and count what followed the last response."""
+        """Add the pending items."""
         self._end_response()
-        self._builder.finish()
         self.session.count_loss("usage without a response", self._usage is not None)
         self.session.model = self.session.model or self._model
 
@@ -167,7 +158,7 @@ class _RolloutReader:
                 self._add_usage(as_dict(event.get("info")))
             case "turn_aborted" if event.get("reason") != "review_ended":
                 self._end_response()
-                self._builder.add_user(UserMessage(""), "interrupt", t)
+                self._builder.add_user((), "interrupt", t)
             case "error" | "stream_error":
                 self._end_response()
                 self._builder.add_failure(describe_failure(event) or as_text(event.get("message")), t=t)
@@ -218,10 +209,8 @@ class _RolloutReader:
             self._builder.add_system(content.text, t)
         elif role != "user":
             self.session.count_unknown("role", role, item)
-        elif content.text not in self._typed and _is_own(content.text):
-            self._builder.hold(UserMessage.of(content.parts), t)
         elif content.parts:
-            self._builder.add_user(UserMessage.of(content.parts), "user", t)
+            self._builder.add_user(content.parts, "user", t, typed=content.text in self._typed)
 
     def _add_result(self, item: dict[str, Any], t: float | None) -> None:
         """Add a result. It waits with its response, whose token counts may follow it."""
@@ -262,8 +251,11 @@ def _typed_texts(lines: list[Any]) -> Iterator[str]:
     """Yield the texts that the user typed, as the interface showed them."""
     for line in lines:
         payload = as_dict(as_dict(line).get("payload"))
+        item = as_dict(payload.get("item"))
         if payload.get("type") == "user_message":
             yield as_text(payload.get("message"))
+        elif item.get("type") == "UserMessage":
+            yield "\n".join(as_text(as_dict(part).get("text")) for part in as_list(item.get("content")))
 
 
 def _parse_call(kind: str, item: dict[str, Any]) -> RawCall:

@@ -173,14 +173,13 @@ class _EventReader:
                 self._add_compaction(data, t)
             case "abort":
                 self._end_response()
-                self._builder.add_user(UserMessage(""), "interrupt", t)
+                self._builder.add_user((), "interrupt", t)
             case _:
                 self.session.count_unknown("line", kind, data)
 
     def finish(self) -> None:
-        """Add the pending messages, and count what followed the last response."""
+        """Add the pending messages."""
         self._end_response()
-        self._builder.finish()
         self.session.model = self.session.model or self._model
 
     def _add_system(self, text: str, t: float | None) -> None:
@@ -208,7 +207,7 @@ class _EventReader:
         if data.get("source") == "system":
             self._builder.hold(UserMessage(as_text(data.get("content"))), t)
             return
-        self._builder.add_user(UserMessage(as_text(data.get("content"))), "user", t)
+        self._builder.add_user([as_text(data.get("content"))], "user", t)
 
     def _add_message(self, data: dict[str, Any], t: float | None) -> None:
         self.session.count_unread_fields("message field", data, _MESSAGE_FIELDS)

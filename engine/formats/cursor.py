@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ..decision import Reasoning, Usage, UserMessage
+from ..decision import Reasoning, Usage
 from ..decision.messages import ResultStatus
 from .content_blocks import count_dropped_parts, parse_content
 from .file_values import FileValue, decode_json
@@ -106,7 +106,7 @@ def _read_transcript(lines: list[Any]) -> ImportedSession:
 def _end_turn(builder: SessionBuilder, line: dict[str, Any]) -> None:
     status = as_text(line.get("status"))
     if status in _CUT_OFF:
-        builder.add_user(UserMessage(""), "interrupt")
+        builder.add_user((), "interrupt")
     elif status == "error":
         builder.add_failure(describe_failure(line))
 
@@ -254,7 +254,7 @@ class _ConversationReader:
         t = parse_time(bubble.get("createdAt")) or parse_time(as_dict(bubble.get("timingInfo")).get("clientStartTime"))
         if bubble.get("type") == _USER:
             self._end_response()
-            self._builder.add_user(UserMessage(as_text(bubble.get("text"))), "user", t)
+            self._builder.add_user([as_text(bubble.get("text"))], "user", t)
         elif bubble.get("type") == _MODEL:
             self._add_part(bubble, t)
         else:
@@ -265,7 +265,7 @@ class _ConversationReader:
         self._end_response()
         self.session.model = self.session.model or self.model
         if status in _CUT_OFF:
-            self._builder.add_user(UserMessage(""), "interrupt")
+            self._builder.add_user((), "interrupt")
 
     def _add_part(self, bubble: dict[str, Any], t: float | None) -> None:
         call, error = as_dict(bubble.get("toolFormerData")), as_dict(bubble.get("errorDetails"))

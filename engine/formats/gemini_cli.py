@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..decision import Reasoning, UserMessage
+from ..decision import Reasoning
 from ..decision.messages import ResultStatus
-from .content_blocks import count_dropped_parts
+from .content_blocks import MessageContent, count_dropped_parts
 from .gemini_content import parse_parts, parse_token_counts
 from .imported_session import ImportedSession, RawCall, Unreadable
 from .parsing import as_dict, as_json, as_list, as_text, parse_time
@@ -91,6 +91,8 @@ class _SessionReader:
     def __init__(self, session: ImportedSession) -> None:
         self._session = session
         self._builder = SessionBuilder(session)
+        self._answered: set[str] = set()
+        """Ids of the calls that have their results."""
 
     def add_message(self, message: dict[str, Any], following: dict[str, Any]) -> None:
         """Add a message. `following`: the next one, which tells whether a command called the model."""
@@ -104,13 +106,23 @@ class _SessionReader:
         elif kind == "user" and text.startswith(("/", "?")) and following.get("type") != "gemini":
             session.count_dropped("local command", content.text)
         elif kind == "user":
-            self._builder.add_prompt(content, t=t)
+            self._add_words(content, t)
         elif kind == "error" and text.startswith(_API_ERROR):
             self._builder.add_failure(content.text, t=t)
         elif kind == "info" and text.startswith(_CANCELLED):
-            self._builder.add_user(UserMessage(""), "interrupt", t)
+            self._builder.add_user((), "interrupt", t)
         else:
             session.count_unknown("role", kind, message)
+
+    def _add_words(self, content: MessageContent, t: float | None) -> None:
+        """Add a message in the user's role. Results in it are mostly those that the calls have, too."""
+        count_dropped_parts(content, self._session, calls=True, reasoning=True)
+        for block in content.results:
+            if block.call_id not in self._answered:
+                status: ResultStatus = "error" if block.is_error else "ok"
+                self._builder.add_result(block.call_id, "", as_text(block.content), status, content.images, t)
+        if content.parts or not content.results:
+            self._builder.add_user(content.parts, t=t)
 
     def _add_response(self, message: dict[str, Any], t: float | None) -> None:
         session = self._session
@@ -119,9 +131,10 @@ class _SessionReader:
         model, tokens = as_text(message.get("model")), as_dict(message.get("tokens"))
         session.model = session.model or model
         calls = [as_dict(call) for call in as_list(message.get("toolCalls"))]
+        listed = {as_text(call.get("id")) for call in calls}
         self._builder.add_response(
             content.text,
-            [*content.calls, *map(_parse_call, calls)],
+            [*(call for call in content.calls if call[0] not in listed), *map(_parse_call, calls)],
             [*content.reasoning, *_parse_thoughts(message.get("thoughts"))],
             usage=parse_token_counts(
                 _add(tokens.get("input"), tokens.get("tool")),
@@ -147,6 +160,7 @@ class _SessionReader:
         if status in (None, "ok"):
             status = "error" if failed else "ok"
         when = parse_time(call.get("timestamp")) or t
+        self._answered.add(as_text(call.get("id")))
         self._builder.add_result(
             as_text(call.get("id")), as_text(call.get("name")), "\n".join(texts), status, content.images, when
         )

@@ -125,7 +125,7 @@ class _WireReader:
                 self._model = as_text(line.get("model")) or self._model
             case "turn.cancel":
                 self._end_step()
-                self._builder.add_user(UserMessage(""), "interrupt", t)
+                self._builder.add_user((), "interrupt", t)
             case "context.apply_compaction":
                 self._end_step()
                 self._add_compaction(line, t)
@@ -135,9 +135,8 @@ class _WireReader:
                 self.session.count_unknown("line", kind, line)
 
     def finish(self) -> None:
-        """Add the pending response, and count what followed the last response."""
+        """Add the pending response."""
         self._end_step()
-        self._builder.finish()
         self.session.model = self.session.model or self._model
 
     def _add_compaction(self, line: dict[str, Any], t: float | None) -> None:
@@ -156,7 +155,7 @@ class _WireReader:
         elif as_text(as_dict(message.get("origin")).get("kind")) not in _USERS_OWN:
             self._builder.hold(UserMessage(content.text), t)
         elif content.parts:
-            self._builder.add_user(UserMessage.of(content.parts), "user", t)
+            self._builder.add_user(content.parts, "user", t)
 
     def _add_event(self, event: dict[str, Any], t: float | None) -> None:
         kind = as_text(event.get("type"))

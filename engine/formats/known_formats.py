@@ -137,7 +137,10 @@ KNOWN: tuple[KnownFormat, ...] = (
     KnownFormat("a run of LangSmith", _elements(_has("run_type", "inputs", "trace_id"))),
     KnownFormat("a ChatGPT export", _elements(_has("mapping", "current_node"))),
     KnownFormat("an export of claude.ai", _elements(_has("chat_messages", "uuid"))),
-    KnownFormat("a Continue session", _all(_has("sessionId"), _listed("history", _has("message", "contextItems")))),
+    KnownFormat("the head of a cline session", _has("session_id", "messages_path", "workspace_root"), sessions=False),
+    KnownFormat(
+        "a list of Continue sessions", _elements(_has("sessionId", "workspaceDirectory", "dateCreated")), sessions=False
+    ),
     KnownFormat("an HTTP archive (HAR)", _inside("log", _has("entries", "creator")), _field("log", "version")),
 )
 """Formats that are recognised, the most specific first."""

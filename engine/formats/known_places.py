@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -14,6 +14,9 @@ _ENVIRONMENT_PLACES: tuple[tuple[str, str, str, str], ...] = (
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
     ("OpenCode", "XDG_DATA_HOME", ".local/share", "opencode"),
+    ("cline", "CLINE_DATA_DIR", ".cline/data", "sessions"),
+    ("Continue", "CONTINUE_GLOBAL_DIR", ".continue", "sessions"),
+    ("mini-SWE-agent", "MSWEA_GLOBAL_CONFIG_DIR", ".config/mini-swe-agent", "last_mini_run.traj.json"),
 )
 """A program, the variable that may name its folder, that folder below the home folder, and the place of sessions in
 it."""
@@ -24,6 +27,18 @@ _HOME_PLACES: tuple[tuple[str, str], ...] = (
     ("Kimi CLI", ".kimi/sessions"),
     ("pi", ".pi/agent/sessions"),
 )
+NOT_LEFT: dict[str, str] = {
+    "Continue": "a run of cn that failed or was killed",
+    "mini-SWE-agent": "a run before the last one, unless -o named a file",
+    "smolagents": "any run",
+}
+"""What programs leave no session of."""
+
+
+def describe_not_left(programs: Collection[str] = NOT_LEFT.keys()) -> str:
+    """Say of what these programs leave no session; empty if none of them is known for that."""
+    left_out = [f"{program}: {what}" for program, what in NOT_LEFT.items() if program in programs]
+    return f"no session is left of some runs ({'; '.join(left_out)}): `endstop proxy` records them" if left_out else ""
 
 
 class Place(Struct, frozen=True):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..decision import ToolSpec, UserMessage
+from ..decision import ToolSpec
 from .content_blocks import MessageContent, count_dropped_parts, message_reasoning, parse_content
 from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, Origin, RawCall, Unreadable
 from .parsing import (
@@ -86,7 +86,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
     builder = SessionBuilder(session)
     builder.add_system(as_text(request.get("instructions")))
     if messages is None and as_text(request.get("input")):
-        builder.add_user(UserMessage(as_text(request.get("input"))))
+        builder.add_user([as_text(request.get("input"))])
     for message in merge_items(messages or [], session):
         add_message(builder, message)
     if response:
@@ -202,7 +202,7 @@ def add_user_message(builder: SessionBuilder, content: MessageContent, t: float 
     builder.add_result_blocks(content, t)
     if content.text or not content.results:
         origin: Origin = "beside" if content.results else "user"
-        builder.add_user(UserMessage.of(content.parts), origin, t)
+        builder.add_user(content.parts, origin, t)
 
 
 def _add_assistant_message(

@@ -68,7 +68,6 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
     reverted = as_text(as_dict(info.get("revert")).get("messageID"))
     for message in as_list(data.get("messages")):
         reader.add_message(as_dict(message), reverted)
-    reader.finish()
     yield reader.session
 
 
@@ -78,10 +77,6 @@ class _SessionReader:
     def __init__(self) -> None:
         self.session = ImportedSession()
         self._builder = SessionBuilder(self.session)
-
-    def finish(self) -> None:
-        """Count what followed the last response."""
-        self._builder.finish()
 
     # ---- version 1
 
@@ -122,7 +117,7 @@ class _SessionReader:
             else:
                 self.session.count_unknown("content part", kind, part)
         if any(words):
-            self._builder.add_user(UserMessage.of([word for word in words if word]), "user", t)
+            self._builder.add_user([word for word in words if word], "user", t)
 
     def _add_own(self, part: dict[str, Any], t: float | None) -> None:
         """Add a text that OpenCode wrote in the user's role. If it is `ignored`, the model did not read it."""
@@ -179,7 +174,7 @@ class _SessionReader:
             case "user":
                 for name in ("files", "agents"):
                     self.session.count_loss(f"message field: {name}", len(as_list(data.get(name))))
-                self._builder.add_user(UserMessage(as_text(data.get("text"))), "user", t)
+                self._builder.add_user([as_text(data.get("text"))], "user", t)
             case "compaction":
                 summary = first_text(data, "text", "summary")
                 if not self._builder.add_compaction((UserMessage(summary),), t=t):
@@ -234,7 +229,7 @@ class _SessionReader:
     def _add_error(self, error: dict[str, Any], name: str, model: str, t: float | None) -> None:
         """Add how a message ended. What came before stays a response; a call without a result was cut off."""
         if name in _ABORTED:
-            self._builder.add_user(UserMessage(""), "interrupt", t)
+            self._builder.add_user((), "interrupt", t)
         else:
             self._builder.add_failure(_describe_error(error), model=model, t=t)
 

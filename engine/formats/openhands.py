@@ -154,7 +154,7 @@ class _EventReader:
             self._add_action(name, event, t)
             self._delegated = name == "delegate"
         elif name == "message":
-            self._builder.add_user(_prompt(event), "user" if event["source"] == "user" else "nudge", t)
+            self._builder.add_user(_prompt(event).parts, "user" if event["source"] == "user" else "nudge", t)
         else:
             self.session.count_dropped(f"line: {name[:40]} by {event['source']}", _contents(event))
 
@@ -229,7 +229,7 @@ class _EventReader:
             self._builder.add_result(id, name, content, _status(event, extras), images, t)
         elif content:
             self.session.count_loss("image", len(images))
-            self._builder.add_user(UserMessage(content), "nudge", t)
+            self._builder.add_user([content], "nudge", t)
 
 
 def _prompt(event: dict[str, Any]) -> UserMessage:

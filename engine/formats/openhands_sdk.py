@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..decision import AssistantMessage, Reasoning, Usage, UserMessage
+from ..decision import AssistantMessage, Reasoning, Usage
 from ..decision.messages import ResultStatus
 from .content_blocks import MessageContent, parse_content, parse_reasoning
 from .file_values import FileValue
@@ -111,7 +111,7 @@ class _EventReader:
             case "ConversationErrorEvent":
                 self._end(as_text(event.get("code")), as_text(event.get("detail")))
             case "PauseEvent" | "InterruptEvent":
-                self._builder.add_user(UserMessage(""), "interrupt", t)
+                self._builder.add_user((), "interrupt", t)
             case _:
                 self.session.count_unknown("line", kind, {"content": as_text(event.get("summary"))})
 

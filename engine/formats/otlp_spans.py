@@ -18,7 +18,7 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..decision import AssistantMessage, UserMessage
+from ..decision import AssistantMessage
 from ..decision.messages import ResultStatus
 from ..decision.outcome import STATUS_OF, Status
 from .genai_attributes import FAILED_ATTEMPT, REQUEST_SETTINGS
@@ -296,7 +296,7 @@ class ConversationReader:
         role, id = message.get("role"), as_text(message.get("tool_call_id"))
         noted = self._results.pop(id, None) if role == "tool" else None
         if role == "user" and message.get(ORIGIN, "user") != "user":
-            self._builder.add_user(UserMessage(_text_of(message)), "nudge", t or None)
+            self._builder.add_user([_text_of(message)], "nudge", t or None)
         elif noted is not None:
             self._builder.add_result(id, "", _text_of(message), noted[1], t=noted[2] or None)
         else:

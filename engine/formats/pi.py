@@ -53,7 +53,6 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
     reader = _SessionReader(session)
     for line in _without_left([as_dict(line) for line in without_repeated_lines(data, session)], session):
         reader.add_line(line)
-    reader.finish()
     yield session
 
 
@@ -117,10 +116,6 @@ class _SessionReader:
             case _:
                 session.count_unknown("line", kind, line)
 
-    def finish(self) -> None:
-        """Count what followed the last response."""
-        self._builder.finish()
-
     def _add_message(self, message: dict[str, Any], t: float | None) -> None:
         session, role = self._session, as_text(message.get("role"))
         if role == "bashExecution":
@@ -161,7 +156,7 @@ class _SessionReader:
             t=t,
         )
         if reason == "aborted":
-            self._builder.add_user(UserMessage(""), "interrupt", t)
+            self._builder.add_user((), "interrupt", t)
 
     def _add_command(self, message: dict[str, Any], t: float | None) -> None:
         """Add a command that the user ran: text before the next prompt, unless the model never saw it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..decision import Reasoning, Usage, UserMessage
+from ..decision import Reasoning, Usage
 from ..decision.messages import ResultStatus
 from .content_blocks import parse_content
 from .imported_session import ImportedSession, RawCall, Unreadable
@@ -114,14 +114,14 @@ class _MessageReader:
             case "user-prompt":
                 blocks = [_as_block(one) for one in content] if isinstance(content, list) else content
                 parts = parse_content(blocks, self._session, pictures=True).parts
-                self._builder.add_user(UserMessage.of(parts), t=t)
+                self._builder.add_user(parts, t=t)
             case "tool-return":
                 status = _OUTCOMES.get(as_text(part.get("outcome")), "ok")
                 self._builder.add_result(id, name, as_json(content), status, t=t)
             case "retry-prompt" if name:
                 self._builder.add_result(id, name, as_json(content), "error", t=t)
             case "retry-prompt":
-                self._builder.add_user(UserMessage(as_json(content)), "nudge", t)
+                self._builder.add_user([as_json(content)], "nudge", t)
             case _:
                 self._session.count_unknown("content part", kind, _contents(part))
 

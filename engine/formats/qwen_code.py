@@ -53,7 +53,6 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
     reader = _TranscriptReader(session)
     for line in _merge_lines(leave_out_rewound(lines, session, _is_message, _goes_on)):
         reader.add_line(line)
-    reader.finish()
     yield session
 
 
@@ -107,10 +106,6 @@ class _TranscriptReader:
                 self._add_results(line, content, t)
             case _:
                 self._add_words(line, content, t)
-
-    def finish(self) -> None:
-        """Count what followed the last response."""
-        self._builder.finish()
 
     def _add_other(self, line: dict[str, Any], t: float | None) -> None:
         event = as_dict(as_dict(line.get("systemPayload")).get("uiEvent"))
@@ -172,4 +167,4 @@ class _TranscriptReader:
         if as_text(line.get("subtype")) not in _USERS_OWN:
             self._builder.hold(UserMessage.of(content.parts), t)
         else:
-            self._builder.add_user(UserMessage.of(content.parts), "user", t)
+            self._builder.add_user(content.parts, "user", t)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..decision import AssistantMessage, AttemptEnded, Image, Reasoning, ToolCall, ToolResult, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from ..providers.error_replies import build_error, parse_error_body
+from .agent_notes import OWN_REPLIES, Words, split_words
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
-from .imported_session import ImportedCompaction, ImportedMessage, ImportedSession, Origin, RawCall, is_nudge
+from .imported_session import ImportedCompaction, ImportedMessage, ImportedSession, Origin, RawCall
 from .parsing import as_number, count_characters
 
 _STATUS_PATTERN = re.compile(
@@ -61,7 +62,6 @@ class SessionBuilder:
         self._pending: dict[str, ToolCall] = {}
         self._pending_by_raw_id: dict[str, deque[str]] = {}
         self._pending_by_name: dict[str, deque[str]] = {}
-        self._held: list[tuple[UserMessage, float | None]] = []
 
     def add_system(self, text: str, t: float | None = None) -> None:
         """Add a system message: part of the system prompt at the beginning, a nudge of the loop after it."""
@@ -73,27 +73,40 @@ class SessionBuilder:
             self.session.count_loss("system in the middle")
             self._add(ImportedMessage(message=UserMessage(text), origin="nudge", t=t))
 
-    def add_user(self, message: UserMessage, origin: Origin = "user", t: float | None = None) -> None:
-        """Add a message in the user's role. A text that a loop is known to write is always a nudge."""
-        own = origin != "interrupt" and is_nudge(message.text)
-        self._add(ImportedMessage(message=message, origin="nudge" if own else origin, t=t))
+    def add_user(
+        self, parts: Iterable[str | Image], origin: Origin = "user", t: float | None = None, *, typed: bool = False
+    ) -> None:
+        """Add a message in the user's role, from its parts. Notes of the agent in it are held back.
+
+        typed: whether the data says that the user typed all of it.
+        """
+        whole = tuple(parts)
+        words = Words(whole) if typed or origin in ("nudge", "interrupt") else split_words(whole)
+        if words.notes and not words.said:
+            self.hold(UserMessage.of(whole), t)
+            return
+        for note in words.notes:
+            self.hold(UserMessage(note), t)
+        kept = (*words.said, *words.notes)
+        self.session.count_loss("characters", _characters(whole) - _characters(kept))
+        self._add(ImportedMessage(message=UserMessage.of(words.said), origin=origin, t=t))
         if origin == "user":
-            self._add_held()
+            self.add_held()
 
     def add_prompt(self, content: MessageContent, origin: Origin = "user", t: float | None = None) -> None:
         """Add a message in the user's role from its content, of which only texts and images can be kept."""
         count_dropped_parts(content, self.session, calls=True, results=True, reasoning=True)
-        self.add_user(UserMessage.of(content.parts), origin, t)
+        self.add_user(content.parts, origin, t)
 
     def hold(self, message: UserMessage, t: float | None = None) -> None:
         """Hold back a message of the loop until it is known what it precedes. An empty one is ignored."""
         if message.text or message.images:
-            self._held.append((message, t))
+            self.session.held.append(ImportedMessage(message=message, origin="nudge", t=t))
 
-    def finish(self) -> None:
-        """Count the messages that are still held back as left out, because nothing followed them."""
-        for message, _ in self._held:
-            self.session.count_dropped("last words", message.text)
+    def add_held(self) -> None:
+        """Add the messages that are held back, because a request follows that contains them."""
+        self.session.messages += self.session.held
+        self.session.held.clear()
 
     def add_response(
         self,
@@ -107,8 +120,11 @@ class SessionBuilder:
         t: float | None = None,
         starts_run: bool = False,
     ) -> None:
-        """Add a response of the model."""
-        self._add_held()
+        """Add a response of the model. One that an agent writes itself, after notes alone, is left out."""
+        if self.session.held and not self.session.messages and not calls and text.strip() in OWN_REPLIES:
+            self.session.count_dropped("own words", text)
+            return
+        self.add_held()
         self.steps += 1
         self._clear_pending()
         for index, (raw_id, name, arguments) in enumerate(calls):
@@ -150,7 +166,7 @@ class SessionBuilder:
         status: the HTTP status, if the data has it separately from the message. If not, the status in the message is
         used; none is assumed.
         """
-        self._add_held()
+        self.add_held()
         message = message.strip() or "the provider failed, and does not say why"
         error = build_error(parse_error_body(message), status=status or _parse_status(message))
         failure = AttemptEnded(model=model, kind=error.kind, message=message, status=error.status or None)
@@ -267,13 +283,12 @@ class SessionBuilder:
         self._raw_ids.add(raw_id)
         return id
 
-    def _add_held(self) -> None:
-        held, self._held = self._held, []
-        for message, t in held:
-            self._add(ImportedMessage(message=message, origin="nudge", t=t))
-
     def _add(self, message: ImportedMessage) -> None:
         self.session.messages.append(message)
+
+
+def _characters(parts: Iterable[str | Image]) -> int:
+    return sum(count_characters(part) for part in parts if isinstance(part, str))
 
 
 def _parse_status(message: str) -> int | None:

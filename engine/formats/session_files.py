@@ -26,7 +26,9 @@ from . import (
     atif,
     claude_code,
     cline,
+    cline_cli,
     codex,
+    continue_cli,
     copilot_cli,
     cursor,
     gemini_cli,
@@ -122,6 +124,8 @@ FORMATS: dict[str, Format] = {
         Format("cursor", cursor.sessions, cursor.matches, "conversations of Cursor", cursor.is_line, cursor.read_store),
         Format("opencode", opencode.sessions, opencode.matches, "sessions of OpenCode", store=opencode.read_store),
         Format("pi", pi.sessions, pi.matches, "sessions of pi", pi.is_line),
+        Format("cline-cli", cline_cli.sessions, cline_cli.matches, "sessions of cline"),
+        Format("continue-cli", continue_cli.sessions, continue_cli.matches, "sessions of Continue"),
         Format("codex", codex.sessions, codex.matches, "rollouts of Codex", codex.is_line),
         Format(
             "openai-agents",

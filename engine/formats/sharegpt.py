@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..decision import UserMessage
 from .imported_session import ImportedSession, RawCall, Unreadable
 from .openai import parse_tools
 from .parsing import as_dict, as_json, as_list, as_text, decode_if_json, first_text
@@ -64,7 +63,7 @@ def _add_turn(builder: SessionBuilder, who: str, value: str) -> None:
     if who == "system":
         builder.add_system(value)
     elif who in _USERS:
-        builder.add_user(UserMessage(value))
+        builder.add_user([value])
     elif who in _MODELS:
         found = [decode_if_json(text.strip()) for text in _CALL.findall(value)]
         whole = bool(found) and all("name" in as_dict(call) for call in found)
@@ -86,7 +85,7 @@ def _add_results(builder: SessionBuilder, value: str) -> None:
         if builder.pending_calls:
             builder.add_result("", "", result.strip())
         else:
-            builder.add_user(UserMessage(result.strip()), "nudge")
+            builder.add_user([result.strip()], "nudge")
 
 
 def _calls(found: list[Any]) -> list[RawCall]:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ..decision import AssistantMessage, ToolResult, ToolSpec, Usage, UserMessage
+from ..decision import AssistantMessage, ToolResult, ToolSpec, Usage
 from .content_blocks import message_reasoning, parse_content
 from .imported_session import ImportedEnding, ImportedSession, RawCall, Unreadable
 from .openai import parse_calls
@@ -193,7 +193,7 @@ class _HistoryReader:
             case "tool" | "user" if self._builder.pending_calls:
                 self._answer(entry, text)
             case "user":
-                self._builder.add_user(UserMessage(text), "nudge" if self._begun else "user")
+                self._builder.add_user([text], "nudge" if self._begun else "user")
                 self._begun = True
             case "tool":
                 self._session.count_dropped("result without a call", text)

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..decision import Status, UserMessage
+from ..decision import Status
 from ..decision.reported_usage import dollars
 from .content_blocks import message_reasoning
 from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, RawCall, Unreadable, with_responses
@@ -111,7 +111,7 @@ class _SimulationReader:
             self.session.count_dropped("user's tool", {"tool_calls": [call]})
         text = as_text(message.get("content"))
         if text:
-            self._builder.add_user(UserMessage(text), t=parse_time(message.get("timestamp")))
+            self._builder.add_user([text], t=parse_time(message.get("timestamp")))
 
     def _add_response(self, message: dict[str, Any]) -> None:
         session, raw = self.session, as_dict(message.get("raw_data"))

@@ -127,6 +127,9 @@ class _EventWriter:
                 case _:
                     pass  # a tool result: written with its call
         self._end_run(last=True)
+        for one in (*self._nudges, *self._session.held):
+            assert isinstance(one.message, UserMessage)
+            self._session.count_dropped("last words", one.message.text)
 
     # ---- runs
 
@@ -143,7 +146,7 @@ class _EventWriter:
         by_loop = imported.origin in ("nudge", "interrupt") or (
             imported.origin == "beside" and (log is None or log.facts.accepted is None)
         )
-        if log is not None and by_loop:
+        if by_loop and (log is not None or imported.origin == "nudge"):
             self._session.count_loss("image", len(message.images))
             self._nudges.append(imported)
         elif log is not None and not self._run_steps:

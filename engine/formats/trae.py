@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..decision import Usage, UserMessage
+from ..decision import Usage
 from .imported_session import ImportedEnding, ImportedSession, Unreadable
 from .parsing import as_dict, as_json, as_list, as_number, as_text, parse_time, parse_usage
 from .session_builder import SessionBuilder
@@ -84,7 +84,7 @@ class _TrajectoryReader:
         """Add the task as the prompt, if no request contains it."""
         if not self.session.messages:
             t = parse_time(self._data.get("start_time"))
-            self._builder.add_user(UserMessage(as_text(self._data.get("task"))), t=t)
+            self._builder.add_user([as_text(self._data.get("task"))], t=t)
 
     def _add_interaction(self, interaction: dict[str, Any]) -> None:
         self.session.count_unread_fields("field", interaction, _INTERACTION_FIELDS, "llm_interactions.")
@@ -121,7 +121,7 @@ class _TrajectoryReader:
         elif refused is not None:
             self._builder.add_result(refused.id, DONE, text, "rejected", t=t)
         elif text:
-            self._builder.add_user(UserMessage(text), "nudge" if self._builder.steps else "user", t)
+            self._builder.add_user([text], "nudge" if self._builder.steps else "user", t)
 
     def _add_result(self, result: dict[str, Any], t: float | None) -> None:
         self._answered.add(as_text(result.get("call_id")))

@@ -129,7 +129,7 @@ def _tell_history(follower: Follower, items: list[Any]) -> None:
 
 
 def _tell_user_message(follower: Follower, message: UserMessage, origin: str) -> None:
-    if origin == "user" or not follower.running:
+    if origin == "user" or (origin != "nudge" and not follower.running):
         follower.prompt(message.text, message.images)
     else:
         follower.said(message.text)

@@ -252,6 +252,7 @@ def read_messages(items: Sequence[Any]) -> list[ImportedMessage]:
     builder = SessionBuilder(ImportedSession())
     for message in merge_items([*_missing_calls(items), *items], builder.session):
         add_message(builder, message)
+    builder.add_held()
     return builder.session.messages
 
 

@@ -30,6 +30,7 @@ from endstop.decision.text_kinds import classify_text
 from endstop.decision.written_files import files_in_code, files_in_output
 from endstop.follow.followed_response import FollowedResponse
 from endstop.formats import find_sessions
+from endstop.formats.agent_notes import split_words
 from endstop.formats.importer import Importer, RecordFolder
 from endstop.http.problems import HttpError
 from endstop.providers import Anthropic, Gemini, OpenAICompatible, OpenAIResponses
@@ -148,6 +149,7 @@ def _text_readers() -> Iterator[Reader]:
             find_repetition(part, text, Policy().degeneration) for part in ("text", "arguments")
         ],
         "sanitize": sanitize,
+        "split_words": lambda text: split_words([text]),
         "error reply": lambda text: build_error(
             parse_error_body(text.encode("utf-8", "replace"), {"retry-after": text[:99]}), status=429
         ),
@@ -155,7 +157,7 @@ def _text_readers() -> Iterator[Reader]:
             parse_error_body(json.dumps({"error": {"message": text}})), status=400
         ),
     }
-    modules = ("endstop.decision.", "endstop.providers.error", "endstop.base.sanitize")
+    modules = ("endstop.decision.", "endstop.providers.error", "endstop.base.sanitize", "endstop.formats.agent_notes")
     short = (
         "is_echo",
         "is_announcement",

@@ -5,6 +5,7 @@ Each format has a session made by hand, and a count of its own: it walks the raw
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +19,9 @@ from msgspec import Struct
 from ..engine.formats import (
     test_atif,
     test_claude_code,
+    test_cline_cli,
     test_codex,
+    test_continue_cli,
     test_copilot_cli,
     test_cursor,
     test_gemini_cli,
@@ -82,6 +85,33 @@ def count_codex(lines: list[Any]) -> Tally:
         stands["users"] += item.get("role") == "user"
         stands += read_message({**item, "type": kind})
     return stands
+
+
+def count_cline_cli(data: Any) -> Tally:
+    tally: Tally = Counter(characters=letters(data["system_prompt"]))
+    for message in data["messages"]:
+        for block in message["content"]:
+            results = block.get("content") if isinstance(block.get("content"), list) else []
+            tally += read_content([{**block, "content": "" if results else block.get("content")}])
+            tally["characters"] += letters(json.dumps(results, separators=(",", ":"))) if results else 0
+        # what stands beside results is no message of its own
+        tally["responses"] += message["role"] == "assistant"
+        tally["users"] += message["role"] == "user" and message["content"][0]["type"] == "text"
+    return tally
+
+
+def count_continue_cli(data: Any) -> Tally:
+    tally: Tally = Counter()
+    for entry in data["history"]:
+        message = entry["message"]
+        tally += counted(message["content"], calls=len(message.get("toolCalls", ())))
+        tally["users" if message["role"] == "user" else "responses"] += 1
+        for item in entry["contextItems"]:
+            tally += counted(item["content"])
+        for state in entry.get("toolCallStates", ()):
+            tally["results"] += state["status"] in ("done", "errored", "canceled")
+            tally["characters"] += sum(letters(item["content"]) for item in state["output"])
+    return tally
 
 
 def gemini_cli() -> dict[str, Any]:
@@ -571,7 +601,9 @@ class Compared(Struct, frozen=True):
 COMPARED = {
     "atif": Compared(atif, count_atif),
     "claude-code": Compared(claude_code, count_claude_code),
+    "cline-cli": Compared(lambda: test_cline_cli.WHOLE, count_cline_cli),
     "codex": Compared(codex, count_codex),
+    "continue-cli": Compared(lambda: test_continue_cli.WHOLE, count_continue_cli),
     "copilot-cli": Compared(copilot_cli, count_copilot_cli),
     "cursor": Compared(lambda: test_cursor.conversation(*test_cursor.BUBBLES), count_cursor),
     "gemini-cli": Compared(gemini_cli, count_gemini_cli),

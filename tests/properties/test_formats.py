@@ -15,8 +15,8 @@ from endstop.decision import events as ev
 from endstop.formats import FORMATS, ImportOptions, Unreadable, detect_format, events_of
 from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
+from endstop.formats.agent_notes import is_note
 from endstop.formats.file_values import split_array, split_values
-from endstop.formats.imported_session import is_nudge
 from endstop.records.reader import read_record
 from endstop.records.recorder import RecordWriter
 from endstop.replay import replay
@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from ..engine.formats.heard import check_runs
 from ..engine.formats.test_exports import check_atif
 
-WORDS = st.text(st.characters(codec="utf-8"), max_size=12).filter(lambda text: not is_nudge(text))
+WORDS = st.text(st.characters(codec="utf-8"), max_size=12).filter(lambda text: not is_note(text))
 SPOKEN = WORDS.filter(str.strip)
 TOOLS = st.sampled_from(["read", "write", "think", "ask_user", "finish_task", "attempt_completion", "Söme tool"])
 ARGUMENTS = st.one_of(

@@ -98,10 +98,12 @@ async def test_a_record_of_a_newer_version_is_no_foreign_transcript(tmp_path: Pa
 
 
 async def test_the_newest_session_of_the_places_that_are_known_is_shown(tmp_path: Path) -> None:
-    home = {"HOME": str(tmp_path), "CODEX_HOME": "", "CLAUDE_CONFIG_DIR": "", "XDG_DATA_HOME": ""}
+    variables = ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "CLINE_DATA_DIR", "CONTINUE_GLOBAL_DIR")
+    home = {"HOME": str(tmp_path), "MSWEA_GLOBAL_CONFIG_DIR": "", **dict.fromkeys(variables, "")}
     nothing = await endstop("audit", "--last", env=home)
     assert (nothing.code, nothing.out) == (2, "")
     assert f"no session found: looked below {tmp_path}/.claude/projects, {tmp_path}/.codex/sessions" in nothing.err
+    assert "no session is left of some runs (Continue: a run of cn that failed or was killed; " in nothing.err
     folder = tmp_path / ".codex" / "sessions"
     folder.mkdir(parents=True)
     for at, name in ((1000, "old"), (2000, "new")):
@@ -115,6 +117,9 @@ async def test_the_newest_session_of_the_places_that_are_known_is_shown(tmp_path
         f"endstop: the newest session is new ({folder}/new.json)",
     ]
     assert "reported as done here (finish_task)" in done.out
+    (tmp_path / ".continue").mkdir()
+    told = (await endstop("audit", "--last", env=home)).err.splitlines()[-1]
+    assert told.startswith("endstop: no session is left of some runs (Continue: ")
     (folder / "new.json").unlink()
     named = await endstop("audit", folder, "--last", "--json")
     assert named.json["session_id"] == "old"

@@ -126,7 +126,7 @@ def test_a_local_command_begins_no_run_and_a_command_that_calls_the_model_does()
     made.user("<command-name>/exit</command-name>")
     made.user("<local-command-stdout>Bye!</local-command-stdout>")
     heard = made.heard()
-    assert prompts(heard) == ["<command-name>/review</command-name><command-args>7</command-args>", "Good"]
+    assert prompts(heard) == ["/review 7", "Good"]
     assert {origin for _, origin in added(heard)} == {"nudge"}
     assert len(added(heard)) == 6
     assert heard.session.losses["last words"] == 2

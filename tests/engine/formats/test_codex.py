@@ -11,7 +11,6 @@ from endstop.decision import Reasoning, Usage, UserMessage
 from endstop.decision import events as ev
 from endstop.decision.events import ParentCall
 from endstop.formats import FORMATS, FoundSession, ImportOptions, Unreadable, detect_format, find_sessions
-from endstop.formats.codex import _is_own
 from endstop.formats.content_blocks import OPENAI
 
 from .heard import Heard, called, hear
@@ -204,19 +203,3 @@ def test_what_is_not_read_is_named() -> None:
 def test_a_rollout_in_which_nothing_was_said_is_named_with_its_version() -> None:
     with pytest.raises(Unreadable, match=r"of version 0\.40\.0"):
         list(FORMATS["codex"].sessions([META, CONTEXT]))
-
-
-@pytest.mark.parametrize(
-    ("text", "own"),
-    [
-        ("<environment_context>\ncwd\n</environment_context>\n", True),
-        ("<A-b x>1</a-B>", True),
-        ("# AGENTS.md instructions for /work", True),
-        ("<a>1</b>", False),
-        ("<a>1</a> and more", False),
-        ("<a", False),
-        ("</a>", False),
-    ],
-)
-def test_words_of_codex_stand_in_one_tag(text: str, own: bool) -> None:
-    assert _is_own(text) is own

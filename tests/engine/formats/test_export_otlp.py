@@ -108,7 +108,7 @@ def test_nudges_failed_calls_images_and_a_failed_run_are_in_the_spans_or_counted
         says("Look.", call("c1", "read", '{"path": "a"}'), call("c2", "read", "{broken")),
         answer("c1", "A"),
         answer("c2", "no", is_error=True),
-        user("<system-reminder> go on"),
+        user("<system-reminder>go on</system-reminder>"),
         says(None, reasoning_content="Hm."),
     ]
     events = hear(

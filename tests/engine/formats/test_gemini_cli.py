@@ -60,6 +60,32 @@ def test_a_message_of_the_model_is_a_response_with_its_results_and_tokens() -> N
     assert heard.stops == ["text_final"]
 
 
+def test_results_that_stand_in_the_users_role_too_begin_no_run() -> None:
+    def repeated(id: str, output: str) -> dict[str, Any]:
+        response = {"functionResponse": {"id": id, "name": "read", "response": {"output": output}}}
+        return message("user", [response])
+
+    context = "<session_context>\nThis is the Gemini CLI.\n</session_context>"
+    asked = {"functionCall": {"id": "c2", "name": "read", "args": {"path": "c2"}}}
+    lines = [
+        HEADER,
+        {"$set": {"messages": [message("user", [{"text": context}])]}},
+        message("user", [{"text": "Read"}]),
+        message("gemini", "I read.", toolCalls=[call("c1", "success", {"output": "A"})]),
+        repeated("c1", "A"),
+        message("gemini", [{"text": "And"}, asked], toolCalls=[call("c2", "executing", None)]),
+        repeated("c2", "B"),
+        message("user", [{"text": "System: Potential loop detected. Details: Repeated tool call: read."}]),
+        message("gemini", "Done."),
+    ]
+    heard = hear("gemini-cli", lines)
+    assert prompts(heard) == ["Read"]
+    assert [one.content for one in heard.results] == ["A", "B"]
+    assert [event.origin for event in heard.of(ev.MessageAdded)] == ["nudge", "nudge"]
+    assert heard.stops == ["text_final"]
+    assert not heard.session.losses["second result"]
+
+
 def test_lines_replace_messages_change_the_session_and_go_back(tmp_path: Path) -> None:
     lines = [
         HEADER,

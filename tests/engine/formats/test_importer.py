@@ -338,7 +338,7 @@ def test_a_sub_agents_record_names_the_record_of_the_session_that_started_it(tmp
 def test_a_compaction_of_another_loop_is_no_choice_of_the_policy_that_is_tried() -> None:
     found = ImportedSession()
     builder = SessionBuilder(found)
-    builder.add_user(UserMessage("Go"))
+    builder.add_user(["Go"])
     builder.add_response("", [("c1", "read", "{}")])
     builder.add_result("c1", "read", "A")
     builder.add_compaction((UserMessage("It read A."),), before_tokens=90)

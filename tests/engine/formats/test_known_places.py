@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-from endstop.formats.known_places import Place, known_places, newest_session
+from endstop.formats.known_places import NOT_LEFT, Place, describe_not_left, known_places, newest_session
 
 from .heard import says, user
 
@@ -54,3 +54,12 @@ def test_a_program_keeps_its_sessions_where_its_variable_says(tmp_path: Path) ->
     assert places["Codex"] == Path("/elsewhere/sessions")
     assert places["Claude Code"] == tmp_path / ".claude" / "projects"
     assert places["OpenCode"] == tmp_path / ".local" / "share" / "opencode"
+    assert places["cline"] == tmp_path / ".cline" / "data" / "sessions"
+    assert places["mini-SWE-agent"] == tmp_path / ".config" / "mini-swe-agent" / "last_mini_run.traj.json"
+
+
+def test_it_is_said_of_what_programs_leave_no_session(tmp_path: Path) -> None:
+    assert "smolagents" in describe_not_left()
+    assert not describe_not_left({"Codex"})
+    programs = {place.program for place in known_places(tmp_path, {})}
+    assert set(NOT_LEFT) - programs == {"smolagents"}

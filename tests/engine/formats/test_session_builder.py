@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from endstop.decision import UserMessage
-from endstop.formats import FORMATS, detect_format
+from endstop.formats import FORMATS, detect_format, events_of
 from endstop.formats.imported_session import ImportedSession
 from endstop.formats.session_builder import SessionBuilder
 
@@ -15,14 +15,14 @@ BEFORE: dict[str, Callable[[SessionBuilder], None]] = {
     "a failed request": lambda builder: builder.add_failure("overloaded"),
 }
 STAYS: dict[str, Callable[[SessionBuilder], None]] = {
-    "an interruption": lambda builder: builder.add_user(UserMessage(""), "interrupt"),
-    "another nudge": lambda builder: builder.add_user(UserMessage("go on"), "nudge"),
+    "an interruption": lambda builder: builder.add_user((), "interrupt"),
+    "another nudge": lambda builder: builder.add_user(["go on"], "nudge"),
 }
 
 
 def begun() -> SessionBuilder:
     builder = SessionBuilder(ImportedSession())
-    builder.add_user(UserMessage("Set the port"))
+    builder.add_user(["Set the port"])
     builder.hold(UserMessage("remember the tests"), 7.0)
     return builder
 
@@ -42,10 +42,9 @@ def test_a_message_that_is_held_back_comes_before_what_the_model_does_next(name:
 
 def test_it_comes_after_the_next_prompt_because_it_belongs_to_that_run() -> None:
     builder = begun()
-    builder.add_user(UserMessage("And the host"))
+    builder.add_user(["And the host"])
     builder.add_response("done")
     assert places(builder)[1:3] == [("user", "And the host"), ("nudge", "remember the tests")]
-    builder.finish()
     assert not builder.session.losses
 
 
@@ -53,16 +52,18 @@ def test_it_comes_after_the_next_prompt_because_it_belongs_to_that_run() -> None
 def test_nothing_else_releases_it_and_at_the_end_it_is_counted(name: str) -> None:
     builder = begun()
     STAYS[name](builder)
-    builder.finish()
     assert ("nudge", "remember the tests") not in places(builder)
-    assert builder.session.losses == {"last words": 1, "characters": 16}
+    events_of(builder.session, "s", "x")
+    assert {name: builder.session.losses[name] for name in ("last words", "characters")} == {
+        "last words": 1,
+        "characters": 16,
+    }
 
 
 def test_an_empty_message_is_not_held_back() -> None:
     builder = SessionBuilder(ImportedSession())
     builder.hold(UserMessage(""))
     builder.add_response("done")
-    builder.finish()
     assert len(builder.session.messages) == 1
     assert not builder.session.losses
 
