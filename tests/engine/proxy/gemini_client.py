@@ -131,7 +131,7 @@ class _Parts:
         parts: list[dict[str, Any]] = []
         last: dict[str, Any] = {}
         for event in self._events:
-            last = {**last, **event.data["candidates"][0], "usage": event.data["usageMetadata"]} | {}
+            last |= event.data["candidates"][0]
             for part in event.data["candidates"][0]["content"]["parts"]:
                 if parts and part.keys() == parts[-1].keys() == {"text"}:
                     parts[-1] = {"text": parts[-1]["text"] + part["text"]}
