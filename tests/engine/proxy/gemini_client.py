@@ -15,6 +15,9 @@ _EVENT = re.compile(r"\s*data: (.*)(?:\n\n|\r\r|\r\n\r\n)")
 """An event as Google's client for JavaScript finds it: nothing else may stand between two of them."""
 
 
+_DECODER = json.JSONDecoder()
+
+
 class GeminiError(Exception):
     """The error of a response, or of a stream."""
 
@@ -103,28 +106,36 @@ class _Parts:
 
     def _feed(self, text: str) -> list[Response]:
         self._text += text
-        found = [] if self._is_array else self._take_events()
+        found = list(map(self._response, self._take_elements() if self._is_array else self._take_events()))
         self._events += found
         return found
 
-    def _take_events(self) -> list[Response]:
-        found = []
+    def _take_events(self) -> Iterator[Any]:
         while event := _EVENT.match(self._text):
-            found.append(Response(json.loads(event[1])))
             self._text = self._text[event.end() :]
-        return found
+            yield json.loads(event[1])
 
-    def _end(self) -> list[Response]:
-        if not self._is_array and not self._text.strip():
-            return []
-        rest = json.loads(self._text)  # an error is the only thing that is no event
-        found = rest if self._is_array else [rest]
-        for one in found:
-            if "error" in one:
-                raise GeminiError(one, self._reply)
-        assert self._is_array, self._text
-        self._events += map(Response, found)
-        return self._events
+    def _take_elements(self) -> Iterator[Any]:
+        while True:
+            text = self._text.lstrip(" \r\n")
+            assert text[:1] in ("", ",", "[", "]"), text
+            try:
+                element, end = _DECODER.raw_decode(text[1:].lstrip())
+            except ValueError:
+                return
+            self._text = text[1:].lstrip()[end:]
+            yield element
+
+    def _response(self, data: Any) -> Response:
+        if "error" in data:
+            raise GeminiError(data, self._reply)
+        return Response(data)
+
+    def _end(self) -> None:
+        """Fail if more is left than the end: an error is the only thing that is no event."""
+        rest = self._text.strip()
+        if rest != ("]" if self._is_array else ""):
+            raise GeminiError(json.loads(rest), self._reply)
 
     def _final(self) -> Response:
         """All parts, with consecutive texts joined. Fails if no event had a finish reason."""
@@ -148,7 +159,7 @@ class Stream(_Parts):
     def __iter__(self) -> Iterator[Response]:
         for text in self._reply.iter_text():
             yield from self._feed(text)
-        yield from self._end()
+        self._end()
 
     def final(self) -> Response:
         return self._final()
@@ -161,8 +172,7 @@ class AsyncStream(_Parts):
         async for text in self._reply.aiter_text():
             for event in self._feed(text):
                 yield event
-        for event in self._end():
-            yield event
+        self._end()
 
     async def final(self) -> Response:
         return self._final()

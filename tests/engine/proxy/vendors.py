@@ -417,10 +417,11 @@ class GenerateContent(Wire):
 
     def events(self, whole: dict[str, Any]) -> list[list[dict[str, Any]]]:
         parts = whole["candidates"][0]["content"]["parts"]
+        begin = [self._event(whole, *parts)]
         if "text" in parts[0]:
             text = parts[0]["text"]
-            return [[self._event(whole, {"text": text[:6]})], [self._event(whole, {"text": text[6:]}, ends=True)]]
-        return [[self._event(whole, *parts)], [self._event(whole, {"text": ""}, ends=True)]]
+            begin = [self._event(whole, {"text": piece}) for piece in (text[:6], text[6:])]
+        return [begin, [self._event(whole, {"text": ""}, ends=True)]]
 
     def more(self, whole: dict[str, Any]) -> dict[str, Any]:
         return self._event(whole, {"text": "and now I check again "})
