@@ -304,16 +304,13 @@ def _proxied_requests() -> tuple[bytes, ...]:
     output = {"type": "function_call_output", "call_id": "c", "output": "a"}
     parts = {"functionCall": {"name": "look", "args": {}}}, {"functionResponse": {"name": "look", "response": {"a": 1}}}
     contents = [{"parts": [part], "role": role} for part, role in zip(parts, ("model", "user"), strict=True)]
+    declared = [{"functionDeclarations": [{"name": "look"}]}]
     bodies = (
         {"model": "m", "stream": True, "messages": [*said, *turns], "tools": [tool]},
         {"model": "m", "system": [{"type": "text", "text": "s"}], "messages": said[1:], "tools": [{"name": "look"}]},
         {"model": "m", "input": [*said, item, output], "previous_response_id": "r", "tools": [{"type": "function"}]},
         {"model": "m", "input": "Look.", "conversation": {"id": "x"}},
-        {
-            "contents": contents,
-            "tools": [{"functionDeclarations": [{"name": "look"}]}],
-            "systemInstruction": {"parts": {}},
-        },
+        {"contents": contents, "tools": declared, "systemInstruction": {"parts": {}}},
     )
     return tuple(json.dumps(body).encode() for body in bodies)
 
