@@ -212,8 +212,8 @@ def _reply(request: WireRequest, text: str, id: str, usage: Usage) -> OwnReply:
     return OwnReply(content_type=EVENT_STREAM, body=_event(data)) if request.streams else OwnReply(body=data)
 
 
-def _refusal(reason: str, detail: str) -> OwnReply:
-    return OwnReply(status=400, content_type=JSON, body=msgspec.json.encode(_error(reason, detail, 400)))
+def _refusal(reason: str, detail: str, status: int = 400) -> OwnReply:
+    return OwnReply(status=status, content_type=JSON, body=msgspec.json.encode(_error(reason, detail, status)))
 
 
 def _error(reason: str, detail: str, status: int) -> dict[str, Any]:
