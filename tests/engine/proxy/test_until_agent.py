@@ -26,7 +26,7 @@ class Hasty(Vendors):
     async def handle(self, request: Any) -> Any:
         body = await request.json()
         wire = wire_of(request)
-        last = json.dumps(body[wire.items][-1])
+        last = json.dumps(body[wire.field][-1])
         self.kind = "worker" if wire.results(body) == 0 or "Not accepted" in last else "babbler"
         self.said = "babbler" if self.kind == "babbler" else ""
         return await super().handle(request)
@@ -43,7 +43,7 @@ class Claimer(Vendors):
         super().__init__("finisher")
 
     def _response(self, wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
-        last = json.dumps(body[wire.items][-1])
+        last = json.dumps(body[wire.field][-1])
         works = wire.results(body) == 0 or "Not accepted" in last
         name, arguments = ("work", {"n": len(self.requests)}) if works else ("finish_task", {"summary": TEXT})
         return wire.whole(str(len(self.requests)), "", (f"call_{len(self.requests)}", name, json.dumps(arguments)))

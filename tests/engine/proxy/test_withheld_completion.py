@@ -99,7 +99,7 @@ def _events(wire: Wire, whole: dict[str, Any]) -> list[dict[str, Any]]:
 
 def is_valid(wire: Wire, body: dict[str, Any]) -> bool:
     """Whether each call in the history of a request has one result, where its wire wants it."""
-    items = body[wire.items]
+    items = body[wire.field]
     if wire in GEMINIS:
         named = [
             [part[kind]["name"] for part in item["parts"] if kind in part]
@@ -140,7 +140,7 @@ async def test_a_completion_beside_other_calls_is_answered_with_the_next_request
     assert run.requests == GOAL + 1
     assert len(vendors.requests) == GOAL
     assert [body for body in vendors.requests if not is_valid(wire, body)] == []
-    histories = [body[wire.items] for body in vendors.requests]
+    histories = [body[wire.field] for body in vendors.requests]
     assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(histories))
     told = json.dumps(histories[-1])
     assert (told.count("1 passed, 2 failed"), told.count("2 passed, 1 failed")) == (1, 1)

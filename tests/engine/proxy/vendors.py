@@ -104,7 +104,7 @@ class Wire:
     """One wire: what the provider says in it, and how an agent asks in it."""
 
     path: str
-    items: str = "messages"
+    field: str = "messages"
     """The field of a request that holds the conversation."""
     no_calls: Any = "none"
     """The `tool_choice` of a request that allows no call."""
@@ -303,7 +303,7 @@ class Messages(Wire):
 
 class Responses(Wire):
     path = "/responses"
-    items = "input"
+    field = "input"
 
     def results(self, body: dict[str, Any]) -> int:
         return sum(item.get("type") == "function_call_output" for item in body["input"])
@@ -384,7 +384,7 @@ class GenerateContent(Wire):
 
     path = "/models/gemini-3-m:generateContent"
     query = "?alt=sse"
-    items = "contents"
+    field = "contents"
     signature = "c2lnbmF0dXJl"
 
     def takes(self, request: web.Request) -> bool:
