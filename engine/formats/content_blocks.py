@@ -38,6 +38,8 @@ class ResultBlock(Struct):
     call_id: str
     content: Any
     is_error: bool
+    name: str = ""
+    """The tool's name, where the block has it."""
 
 
 class MessageContent(Struct):

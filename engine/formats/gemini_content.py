@@ -1,17 +1,19 @@
-"""Parser for content in the form of the Gemini API: a text or a list of parts, as kept by Gemini CLI and Qwen Code.
+"""Parser for contents in the form of the Gemini API, as requests have them and as Gemini CLI and Qwen Code keep them.
 
-Source: Gemini API reference, "Content" (parts).
+The API reads the names of fields in camel case and with underscores alike. Source: Gemini API reference, "Content".
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from ..decision import Image, Reasoning, Usage
+from ..decision import Image, Reasoning, Usage, UserMessage
 from ..decision.reported_usage import sum_of_counts
-from .content_blocks import MessageContent, ResultBlock, decode_image
+from .content_blocks import MessageContent, ResultBlock, count_dropped_parts, decode_image
 from .imported_session import ImportedSession
 from .parsing import as_dict, as_json, as_list, as_text, usage_from_counts
+from .session_builder import SessionBuilder
 
 _PART_FIELDS = frozenset(
     {"text", "thought", "thoughtSignature", "functionCall", "functionResponse", "inlineData", "fileData"}
@@ -57,7 +59,7 @@ def _parse_response(response: dict[str, Any]) -> ResultBlock:
     held = as_dict(inside)
     failed = bool(held.get("error"))
     content = held["error"] if failed else held.get("output", inside)
-    return ResultBlock(as_text(response.get("id")), as_json(content), failed)
+    return ResultBlock(as_text(response.get("id")), as_json(content), failed, as_text(response.get("name")))
 
 
 def _add_file(found: MessageContent, part: dict[str, Any], session: ImportedSession, pictures: bool) -> None:
@@ -80,3 +82,75 @@ def parse_token_counts(input: Any, output: Any, cached: Any, thoughts: Any) -> U
 def is_parts(content: Any) -> bool:
     """Return whether this is a list of parts."""
     return any(_PART_FIELDS & as_dict(part).keys() for part in as_list(content))
+
+
+# ---- contents of a request
+
+
+def is_content(data: Any) -> bool:
+    """Return whether this is a content of a request: a list of parts, or one, with a role or without."""
+    return isinstance(data, dict) and isinstance(data.get("parts"), list | dict)
+
+
+def parts_of(content: Any) -> list[dict[str, Any]]:
+    """Return the parts of a content, with the names of their fields in camel case."""
+    parts = as_dict(content).get("parts")
+    return [_in_camel_case(part) for part in map(as_dict, [parts] if isinstance(parts, dict) else as_list(parts))]
+
+
+def _in_camel_case(part: dict[str, Any]) -> dict[str, Any]:
+    named = {camel_case(name): value for name, value in part.items()}
+    for name in ("inlineData", "fileData"):
+        if name in named:
+            named[name] = {camel_case(field): value for field, value in as_dict(named[name]).items()}
+    return named
+
+
+def camel_case(name: str) -> str:
+    """Return the name of a field in camel case: `function_call` becomes `functionCall`."""
+    first, *others = name.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in others)
+
+
+def join_parts(parts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the parts of a response, with consecutive texts joined. A part with a signature stays on its own."""
+    joined: list[dict[str, Any]] = []
+    for part in parts:
+        last = joined[-1] if joined else {}
+        if "text" in part and "text" in last and {*part, *last} <= {"text", "thought"} and _of_one_kind(part, last):
+            joined[-1] = {**last, "text": as_text(last["text"]) + as_text(part["text"])}
+        else:
+            joined.append(part)
+    return joined
+
+
+def _of_one_kind(part: dict[str, Any], other: dict[str, Any]) -> bool:
+    return bool(part.get("thought")) == bool(other.get("thought"))
+
+
+def merge_contents(contents: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return contents, with consecutive ones of the model merged: some clients keep each event of a stream as one."""
+    merged: list[dict[str, Any]] = []
+    for content in contents:
+        role, parts = as_text(as_dict(content).get("role")) or "user", parts_of(content)
+        if role == "model" and merged and merged[-1]["role"] == "model":
+            merged[-1]["parts"] = join_parts([*merged[-1]["parts"], *parts])
+        else:
+            merged.append({"role": role, "parts": parts})
+    return merged
+
+
+def add_content(builder: SessionBuilder, content: dict[str, Any]) -> None:
+    """Add a merged content of a request. Results without an id of their call go to the next call of their tool."""
+    from_model = content["role"] == "model"
+    found = parse_parts(content["parts"], builder.session, pictures=not from_model)
+    if from_model:
+        count_dropped_parts(found, builder.session, results=True)
+        builder.add_response(found.text, found.calls, found.reasoning)
+        return
+    count_dropped_parts(found, builder.session, calls=True, reasoning=True)
+    for result in found.results:
+        id = result.call_id if builder.knows(result.call_id) else ""
+        builder.add_result(id, result.name, as_text(result.content), "error" if result.is_error else "ok")
+    if found.parts or not found.results:
+        builder.add_user(UserMessage.of(found.parts), "beside" if found.results else "user")

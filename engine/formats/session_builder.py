@@ -251,6 +251,10 @@ class SessionBuilder:
         """Calls of the latest response that have no result yet."""
         return list(self._pending.values())
 
+    def knows(self, raw_id: str) -> bool:
+        """Whether a call of the latest response has this id in the data."""
+        return raw_id in self._pending_by_raw_id
+
     def awaits(self, id: str) -> bool:
         """Whether the call with this id is one of these."""
         return id in self._pending

@@ -11,7 +11,7 @@ from aiohttp import web
 from .exchange import MARK
 from .headers import passed_on, reason_of
 from .upstream_connections import blocks_of
-from .wire import EVENT_STREAM, OwnReply
+from .wire import EVENT_STREAM, JSON, OwnReply
 
 
 async def copy_reply(
@@ -57,9 +57,9 @@ def can_be_followed(reply: aiohttp.ClientResponse) -> bool:
     return reply.status == 200 and "content-encoding" not in reply.headers
 
 
-def is_stream(reply: aiohttp.ClientResponse) -> bool:
-    """Return whether a reply is a stream of events."""
-    return reply.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
+def is_stream(reply: aiohttp.ClientResponse, *, in_array: bool = False) -> bool:
+    """Return whether a reply is a stream of events. in_array: whether the request is for one that is a JSON array."""
+    return reply.headers.get("content-type", "").lower().startswith(JSON if in_array else EVENT_STREAM)
 
 
 def unread_text(reply: aiohttp.ClientResponse) -> str:

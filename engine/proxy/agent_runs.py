@@ -105,7 +105,8 @@ class AgentRun:
 
     def _take_tail(self, tail: list[Any]) -> Decision | None:
         """Report what follows the latest response, which the follower has received itself."""
-        follower, messages = self.follower, read_messages(tail)
+        follower = self.follower
+        messages = read_messages(tail, follower.facts.open_calls)
         for one in messages:
             if isinstance(one.message, ToolResult):
                 follower.result(one.message)

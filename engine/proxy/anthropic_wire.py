@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from ..decision import ToolCall, ToolSpec, Usage
+from ..decision import AssistantMessage, ToolCall, ToolSpec, Usage
 from ..formats.parsing import as_dict, as_list, as_text
 from ..providers.anthropic_stream import AnthropicStream
 from ..providers.event_stream import decode_loosely
@@ -43,7 +44,10 @@ class AnthropicEnd(ReplyEnd):
         return any(kind.endswith("thinking") for kind in self._open.values())
 
     def see(self, event: bytes) -> None:
-        """Note the open blocks."""
+        """Note the message's id and the open blocks."""
+        if b"message_start" in event[:40]:
+            begun = as_dict(decode_loosely(encodable(event.partition(b"data: ")[2])))
+            self.response_id = as_text(as_dict(begun.get("message")).get("id"))
         if b"content_block_st" not in event[:40]:  # only start and stop matter; nearly all events are deltas
             return
         seen = msgspec.convert(decode_loosely(encodable(event.partition(b"data: ")[2])), _Event)
@@ -90,6 +94,10 @@ class AnthropicEnd(ReplyEnd):
         return _event(
             kind.decode(), **{name: value for name, value in fields.items() if name != "type"} | {"index": index}
         )
+
+    def fail(self, reason: str, detail: str) -> bytes:
+        """Return the event of an error."""
+        return _event("error", error=_error(reason, detail))
 
     def cut(self, usage: Usage) -> bytes:
         """Return the ends of the open blocks, the reason `tool_use` with the usage, and the end of the message."""
@@ -163,8 +171,8 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
     response["content"] = [*kept, *([{"type": "text", "text": text}] if text else [])]
 
 
-def _claim_items(text: str, call: ToolCall, result: str) -> list[Any]:
-    said = [{"type": "text", "text": text}, _call(call)] if text else [_call(call)]
+def _claim_items(model: str, message: AssistantMessage, call: ToolCall, result: str) -> list[Any]:
+    said = [{"type": "text", "text": message.text}, _call(call)] if message.text else [_call(call)]
     return [{"role": "assistant", "content": said}, {"role": "user", "content": [_result(call, result)]}]
 
 
@@ -201,10 +209,6 @@ def _refusal(reason: str, detail: str) -> OwnReply:
 
 def _error(reason: str, detail: str) -> dict[str, str]:
     return {"type": "invalid_request_error", "message": f"endstop_{reason}: {detail}"}
-
-
-def _stream_error(reason: str, detail: str) -> bytes:
-    return _event("error", error=_error(reason, detail))
 
 
 _JOINED = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
@@ -301,7 +305,7 @@ def _input(text: str) -> Any:
 
 ANTHROPIC = ProxyWire(
     name="anthropic",
-    path="/messages",
+    path=re.compile(r"/messages\Z"),
     items="messages",
     system="system",
     open_parser=lambda request: AnthropicStream(),
@@ -313,7 +317,6 @@ ANTHROPIC = ProxyWire(
     claim_items=_claim_items,
     add_calls=_add_calls,
     add_text_before=_add_text_before,
-    stream_error=_stream_error,
     no_calls=b'{"type":"none"}',
     add_user_text=_add_user_text,
     open_assembler=AnthropicAssembler,

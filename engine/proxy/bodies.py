@@ -20,17 +20,15 @@ from .wire import ProxyWire, WireRequest
 
 BODY_SECONDS = 60.0
 """Seconds without a byte of a request's body after which the request is aborted. A slow upload is not."""
-_MODEL_IN_PATH = re.compile(r"/models?/([^/:]+)(?::(?:streamG|g)enerateContent|/(?:invoke|converse))")
+_MODEL_IN_PATH = re.compile(r"/(?:models?|tunedModels)/([^/:]+)(?::(?!(?:count|compute)Tokens)\w|/(?:invoke|converse))")
 """Paths of Gemini and Amazon Bedrock, which contain the model's name."""
 
 
-def read_request(wire: ProxyWire, body: bytes) -> WireRequest | None:
+def read_request(wire: ProxyWire, path: str, body: bytes) -> WireRequest | None:
     """Read a request. Return None if it is not followed; if something is wrong with it, the provider says so."""
     try:
         decoded = msgspec.json.decode(encodable(body))
-        if not isinstance(decoded, dict) or decoded.get("n") not in (None, 1):
-            return None
-        return wire.read(decoded)
+        return wire.read(decoded, path) if isinstance(decoded, dict) else None
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
 

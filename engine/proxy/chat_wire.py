@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from ..decision import ToolCall, ToolSpec, Usage
+from ..decision import AssistantMessage, ToolCall, ToolSpec, Usage
 from ..formats.parsing import as_dict, as_list
 from ..providers.chat_stream import ChatStream
 from ..providers.event_stream import decode_loosely
@@ -68,6 +69,10 @@ class ChatEnd(ReplyEnd):
         for choice in as_list(chunk.get("choices")):
             as_dict(as_dict(choice).get("delta")).pop("role", None)
         return _event(chunk)
+
+    def fail(self, reason: str, detail: str) -> bytes:
+        """A chunk with the error, and the end."""
+        return _event(_error(reason, detail)) + DONE
 
     def cut(self, usage: Usage) -> bytes:
         """A chunk with the finish reason, one with the usage if it was asked for, and the end."""
@@ -146,8 +151,8 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
         message["content"] = "\n\n".join(filter(None, (message.get("content"), text)))
 
 
-def _claim_items(text: str, call: ToolCall, result: str) -> list[Any]:
-    return [{"role": "assistant", "content": text or None, "tool_calls": [_call(call)]}, _result(call, result)]
+def _claim_items(model: str, message: AssistantMessage, call: ToolCall, result: str) -> list[Any]:
+    return [{"role": "assistant", "content": message.text or None, "tool_calls": [_call(call)]}, _result(call, result)]
 
 
 def _add_calls(items: Sequence[Any], at: int, calls: Sequence[ToolCall], result: str) -> list[Any]:
@@ -172,17 +177,13 @@ def _add_text_before(response: dict[str, Any], text: str) -> None:
     message["content"] = "\n\n".join(filter(None, (text, message.get("content"))))
 
 
-def _stream_error(reason: str, detail: str) -> bytes:
-    return _event(_error(reason, detail)) + DONE
-
-
 def _stream_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"stream": True, "stream_options": {**as_dict(body.get("stream_options")), "include_usage": True}}
 
 
 CHAT = ProxyWire(
     name="openai",
-    path="/chat/completions",
+    path=re.compile(r"/chat/completions\Z"),
     items="messages",
     system="",
     open_parser=lambda request: ChatStream(),
@@ -194,7 +195,6 @@ CHAT = ProxyWire(
     claim_items=_claim_items,
     add_calls=_add_calls,
     add_text_before=_add_text_before,
-    stream_error=_stream_error,
     open_assembler=ChatAssembler,
     stream_fields=_stream_fields,
     unstreamed_fields=("audio",),  # it comes in another format, which the request would have to name

@@ -38,7 +38,9 @@ class ClosingWords(Struct):
 def closing_request(wire: ProxyWire, request: WireRequest, prompt: str, *, offers_completion: bool) -> bytes:
     """Return the body of the request for the closing words. offers_completion: whether the run's requests had it."""
     body = {**request.body, wire.items: wire.add_user_text(request.items, prompt)}
-    tools = [*as_list(request.body.get("tools")), *([wire.tool(OFFERED)] if offers_completion else [])]
+    tools = as_list(request.body.get("tools"))
+    if offers_completion:
+        tools = wire.with_tool(tools, OFFERED)
     if tools:
-        body |= {"tools": tools, "tool_choice": msgspec.Raw(wire.no_calls)}
+        body |= {"tools": tools, **wire.without_calls(request.body)}
     return msgspec.json.encode(body)

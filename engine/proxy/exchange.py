@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import ParamSpec
 
@@ -47,6 +47,8 @@ LARGEST_FOLLOWED = 32 * 1024 * 1024
 whole."""
 TOO_LARGE = f"the response has more than {LARGEST_FOLLOWED:,} bytes"
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\r?\n|\r\r")
+_BRACKET, _IN_STRING = re.compile(rb'["{}\[\]]'), re.compile(rb'["\\]')
+"""What changes the depth in JSON, outside of strings, and what may end a string."""
 
 
 class EventSplitter:
@@ -71,11 +73,15 @@ class EventSplitter:
         if self._size > LARGEST_FOLLOWED:
             raise ValueError(TOO_LARGE)
         events, begin = [], 0
-        for end in _EVENT_END.finditer(held, max(0, before - 3)):
-            events.append((bytes(held[begin : end.end()]), end.end() - before))
-            begin = end.end()
+        for end in self._ends(held, before):
+            events.append((bytes(held[begin:end]), end - before))
+            begin = end
         self._found = begin
         return events
+
+    def _ends(self, held: bytearray, before: int) -> Iterator[int]:
+        """Yield where events end in the data. before: length of what is known to contain no end."""
+        return (found.end() for found in _EVENT_END.finditer(held, max(0, before - 3)))
 
     def end(self) -> bytes:
         """Return what came after the last event."""
@@ -85,6 +91,42 @@ class EventSplitter:
     def latest(self) -> bytes:
         """The last block, preceded by the data since the last event."""
         return bytes(self._held)
+
+
+class ArraySplitter(EventSplitter):
+    """Splitter that finds the elements of an array that grows, each with what stands before it, and its end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._depth = 0
+        self._outer = 0
+        """Depth of what stands between the elements: 0 if there is one response in place of the array."""
+        self._in_string = False
+        self._escaped = False
+        """Whether the last byte was a backslash in a string."""
+
+    def _ends(self, held: bytearray, before: int) -> Iterator[int]:
+        at = before + self._escaped
+        self._escaped = False
+        while found := (_IN_STRING if self._in_string else _BRACKET).search(held, at):
+            mark, at = found[0], found.end()
+            if mark == b"\\":
+                self._escaped = at == len(held)
+                at += 1
+            elif mark == b'"':
+                self._in_string = not self._in_string
+            elif mark in b"[{":
+                self._outer = self._outer if self._depth else int(mark == b"[")
+                self._depth += 1
+            else:
+                self._depth -= 1
+                if self._depth <= self._outer:
+                    yield at
+
+
+def splitter_of(request: WireRequest) -> EventSplitter:
+    """Return the splitter for the stream that a request is for."""
+    return ArraySplitter() if request.in_array else EventSplitter()
 
 
 class FollowedExchange:
@@ -161,7 +203,7 @@ class FollowedExchange:
         self._cuts = cuts and not request.after  # the provider would not know a response that was cut
         self._ended = False
         self._parser = wire.open_parser(request)
-        self._events = EventSplitter()
+        self._events = splitter_of(request)
         self._end = wire.open_end(request)
 
     def note_sent(self, got: bool) -> None:
@@ -233,6 +275,10 @@ class FollowedExchange:
         body = {**self.request.body, **self.wire.stream_fields(self.request.body)}
         self._end = self.wire.open_end(replace(self.request, body=body))
 
+    def path(self, own: str) -> str:
+        """Return the path of the request at the provider, with its query. own: the agent's."""
+        return self.wire.stream_path(own) if self.assembles else own
+
     @property
     def end_of_stream(self) -> ReplyEnd:
         """What ends the stream of the response, or lets it go on; without a completion that is handed back."""
@@ -247,12 +293,12 @@ class FollowedExchange:
         names_previous = bool(body.get(PREVIOUS))
         stored = bool(request.after) and not (names_previous and body.get("store") is False)
         if self.claim is not None:
-            own = wire.claim_items(message.text, self.claim, text)
+            own = wire.claim_items(request.model, message, self.claim, text)
             items = own[-1:] if stored else [*request.items, *own]
         elif stored:
             items = wire.add_user_text([], text)
         else:
-            items = wire.add_user_text([*request.items, {"role": "assistant", "content": message.text}], text)
+            items = wire.add_user_text([*request.items, wire.said(request.model, message)], text)
         if stored and "conversation" not in body:
             body[PREVIOUS] = self.run.response_id
         body[wire.items] = items
@@ -377,7 +423,7 @@ class FollowedExchange:
             if not self.run.broken:
                 return b"".join(passed)
             rest = self._events.latest
-        self._events = EventSplitter()
+        self._events = splitter_of(self.request)
         return self.release() + rest if self._whole_events else block
 
     def let_calls_pass(self) -> bytes:
@@ -400,12 +446,12 @@ class FollowedExchange:
         text = COMPLETED if stop is None else end_text(stop, self.run.follower.outcome)
         shown = f"\n\n{text}" if said else text
         self.guard(lambda: self.keep_unstored(end.response_id, said + shown))
-        return _comment(Cut("check", detail=text)) + end.finish(shown, usage)
+        return end.comment(_why(Cut("check", detail=text))) + end.finish(shown, usage)
 
     @property
     def _whole_events(self) -> bool:
         """Whether only whole events are passed on, because some may be withheld."""
-        return self.run.offers_completion or self.holds_end
+        return self.run.offers_completion or self.holds_end or self.wire.whole_events
 
     def release(self) -> bytes:
         """Return the events that waited: calls, and the end."""
@@ -414,21 +460,30 @@ class FollowedExchange:
 
     def _follow(self, block: bytes, *, whole_events: bool) -> list[bytes]:
         passed: list[bytes] = []
-        taken = 0
-        for event, place in (*self._events.feed(block), (b"", len(block))):
-            if taken < place:
-                self._take(block[taken:place])
-                taken = place
-            if event and not (self._ended or self.withholds):
-                self._end.see(event)
-            if whole_events and not self.withholds:
-                self._place(event, passed).append(event)
+        for event, place in self._events.feed(block):
+            self._follow_event(event, passed)
             if self.cut is not None:
                 self._finish()
                 self.held.append(self._end_of_cut)
                 ended = b"" if self.claims_end else self.release()
                 return [*(passed if whole_events else [block[:place]]), ended]
         return passed if whole_events else [block]
+
+    def _follow_event(self, event: bytes, passed: list[bytes]) -> None:
+        """Follow an event, and put it, or those of its pieces that the agent gets, where they go."""
+        pieces, placed = self._end.pieces(event), list[tuple[list[bytes], bytes]]()
+        for piece in pieces:
+            self._take(self._end.as_event(piece))
+            if not (self._ended or self.withholds):
+                self._end.see(piece)
+            if not self.withholds:
+                placed.append((self._place(piece, passed), piece))
+            if self.cut is not None:
+                break
+        if len(placed) == len(pieces) and all(where is placed[0][0] for where, _ in placed):
+            placed = [(placed[0][0], event)]  # as it came
+        for where, piece in placed:
+            where.append(piece)
 
     def _place(self, event: bytes, passed: list[bytes]) -> list[bytes]:
         """Return where an event goes: to those that are passed on, or to those that wait."""
@@ -438,10 +493,10 @@ class FollowedExchange:
             return self.held
         return passed if self._before_call is None else self.held_calls
 
-    def _take(self, part: bytes) -> None:
-        """Follow a part of a stream, which ends where an event or a block ends."""
+    def _take(self, event: bytes) -> None:
+        """Follow an event, or what came after the last one."""
         if not self._ended:
-            self._hear(lambda: self._parser.feed(part), cuts=self._cuts)
+            self._hear(lambda: self._parser.feed(event), cuts=self._cuts)
 
     def _hear(self, read: Callable[[], list[AnyChunk]], *, cuts: bool) -> None:
         """Report to the follower what the parser reads, or an error of the provider in place of a response."""
@@ -499,6 +554,8 @@ class FollowedExchange:
     def _end_stream(self, rest: bytes) -> list[bytes]:
         if rest and not (self._ended or self.withholds):
             self._end.see(rest)
+        if not self.request.in_array:
+            self._take(rest)
         if not self._ended:
             self._hear(self._parser.end, cuts=False)
         self._finish()
@@ -525,10 +582,10 @@ class FollowedExchange:
         elif self.withholds and response is not None:
             self._end_of_cut = self._end_without_call(response)
         elif self.cut is not None and self.cut.reason == "completion" and response is not None:
-            self._end_of_cut = _comment(self.cut) + self._end.cut(response.usage)
+            self._end_of_cut = self._end.comment(_why(self.cut)) + self._end.cut(response.usage)
         elif self.cut is not None:
             detail = f"endstop cut this response: {self.cut.detail}"
-            self._end_of_cut = _comment(self.cut) + self.wire.stream_error(self.cut.reason, detail)
+            self._end_of_cut = self._end.comment(_why(self.cut)) + self._end.fail(self.cut.reason, detail)
         own = self.withholds and response is not None and not other_calls(response.message)
         if self.holds_end and response is not None and self._claims(response.message):
             self.claims_end, self.claim = True, next(iter(response.message.calls), None)
@@ -584,6 +641,6 @@ class FollowedExchange:
         self._failed_usage = None if failure is None or self.response is not None else failure.usage
 
 
-def _comment(cut: Cut) -> bytes:
-    """Return a comment for the stream, which clients skip but which shows readers of the bytes that it was cut."""
-    return f": endstop cut this response: {' '.join(cut.detail.split())}\n\n".encode()
+def _why(cut: Cut) -> str:
+    """Return one line that says that the response was cut, and why."""
+    return f"endstop cut this response: {' '.join(cut.detail.split())}"

@@ -58,7 +58,7 @@ class Forwarder:
                 failure = self._requests.refusal(reply, unread_text(reply))
                 exchange.guard(exchange.failed, failure)
                 return await copy_reply(incoming, reply, exchange.said)
-            if not is_stream(reply):
+            if not is_stream(reply, in_array=exchange.request.in_array):
                 if exchange.assembles:
                     self._streaming.note_failure(exchange, "it sent a response that is not a stream")
                 return await self._whole(incoming, reply, exchange)
@@ -89,7 +89,8 @@ class Forwarder:
         streamed = headers.copy()
         streamed.pop("Content-Length", None)
         body_of_stream = streamed_request(exchange.wire, exchange.request.body, body)
-        reply = await self._requests.send(incoming, streamed, body_of_stream, exchange.note_sent)
+        path = exchange.path(incoming.raw_path)
+        reply = await self._requests.send(incoming, streamed, body_of_stream, exchange.note_sent, path)
         if not await refuses_stream(reply):
             return reply
         exchange.assembles = False

@@ -36,7 +36,7 @@ def lacks_completion(request: WireRequest, completion: Sequence[str]) -> bool:
 
 def with_offer(wire: ProxyWire, request: WireRequest) -> bytes:
     """Return the body of a request with the tool added to the others."""
-    tools = [*as_list(request.body.get("tools")), wire.tool(OFFERED)]
+    tools = wire.with_tool(as_list(request.body.get("tools")), OFFERED)
     return msgspec.json.encode({**request.body, "tools": tools})
 
 

@@ -40,6 +40,7 @@ from .chat_wire import CHAT
 from .day_budgets import DayBudgets, Reservation
 from .exchange import FOLLOWING, LARGEST_FOLLOWED, MARK, SESSION, FollowedExchange
 from .forwarding import Forwarder
+from .gemini_wire import GEMINI
 from .headers import TOKEN, agent_of, key_of, passed_proxies, secrets_of
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
@@ -53,7 +54,7 @@ from .wire import ProxyWire, WireRequest
 if TYPE_CHECKING:
     from .proxy_tracer import ProxyTracer
 
-WIRES: tuple[ProxyWire, ...] = (CHAT, ANTHROPIC, RESPONSES)
+WIRES: tuple[ProxyWire, ...] = (CHAT, ANTHROPIC, RESPONSES, GEMINI)
 FOREIGN_HOST = (
     "without tokens requests are served only by a name of this machine: use localhost, --allow-host or --tokens"
 )
@@ -70,8 +71,8 @@ _PRIVATE = {
 """Headers of the proxy's own pages."""
 
 NOTHING: Mapping[str, str] = {}
-_COUNTS = re.compile(r"/(?:count|input)_tokens/?\Z")
-"""Paths below those of Anthropic and OpenAI that only count tokens, which costs nothing."""
+_COUNTS = re.compile(r"/(?:count|input)_tokens/?\Z|:(?:count|compute)Tokens/?\Z")
+"""Paths of Anthropic, OpenAI and Gemini that only count tokens, which costs nothing."""
 
 
 class ProxyOptions(CheckedStruct, frozen=True, kw_only=True):
@@ -254,7 +255,7 @@ class Proxy:
     async def _handle(self, incoming: web.Request) -> web.StreamResponse:
         self.runs.forget_idle(self.options.idle_seconds)
         path = incoming.path.rstrip("/")
-        wire = next((one for one in WIRES if incoming.method == "POST" and path.endswith(one.path)), None)
+        wire = next((one for one in WIRES if incoming.method == "POST" and one.path.search(path)), None)
         if wire is None and not self._may_count(incoming):
             return await self._pass_through(incoming, arriving(incoming.content))
         body = await read_body(arriving(incoming.content))
@@ -262,7 +263,7 @@ class Proxy:
             return await self._pass_through(incoming, body)
         if wire is None or "content-encoding" in incoming.headers or not isinstance(body, bytes):
             return await self._pass_counted(wire or CHAT, incoming, body)
-        request = read_request(wire, body)
+        request = read_request(wire, incoming.raw_path, body)
         if request is None:
             return await self._pass_counted(wire, incoming, body)
         exchange = await self._begin(wire, incoming, request, len(body))
@@ -380,9 +381,11 @@ class Proxy:
     def _has_check(self, request: WireRequest) -> bool:
         """Return whether the work of a new conversation is checked.
 
-        That of an agent without tools is not, nor that of a sub-agent: one that begins while another runs its calls.
+        That of an agent without tools is not, nor that of a sub-agent: one that begins while another runs its calls;
+        nor that of a conversation of which Anthropic lets each response be continued only once.
         """
-        return bool(request.tools) and not self.options.dry_run and not self.runs.waiting_for_results
+        can_go_on = request.body.get("thread") is None
+        return bool(request.tools) and can_go_on and not self.options.dry_run and not self.runs.waiting_for_results
 
     # ---- answers
 
@@ -417,7 +420,7 @@ class Proxy:
                     if not can_be_followed(reply):
                         raise self._requests.refusal(reply, unread_text(reply))
                     whole = await read_body(blocks_of(reply.content))
-                    streams = is_stream(reply)
+                    streams = is_stream(reply, in_array=exchange.request.in_array)
                     exchange.guard(exchange.take_closing_words, whole, streams=streams)
                 finally:
                     reply.release()

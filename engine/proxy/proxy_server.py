@@ -177,6 +177,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
             f"endstop proxy listens at {url}, in front of {public_url(self.options.upstream)}",
             f"  OpenAI's clients:    base_url = {url}/v1   (OPENAI_BASE_URL)",
             f"  Anthropic's clients: base_url = {url}      (ANTHROPIC_BASE_URL)",
+            f"  Google's clients:    base_url = {url}      (GOOGLE_GEMINI_BASE_URL)",
         ]
         lines.append(f"  what it sees and saves: {url}{OWN_PAGES}/")
         if self.tokens is not None:

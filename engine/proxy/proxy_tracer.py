@@ -20,7 +20,7 @@ from .exchange import BUDGET, FollowedExchange
 if TYPE_CHECKING:
     from ..observers.otel.spans import TracerProvider
 
-WIRE_PROVIDERS = {"anthropic": "anthropic", "openai": "openai", "responses": "openai"}
+WIRE_PROVIDERS = {"anthropic": "anthropic", "gemini": "gcp.gemini", "openai": "openai", "responses": "openai"}
 """`gen_ai.provider.name` by the wire, for providers that are in none of our lists."""
 
 
@@ -98,7 +98,7 @@ class ProxyTracer:
             "gen_ai.request.model": request.model or None,
             "gen_ai.request.stream": request.streams,
             **server_attributes(self._upstream),
-            **setting_attributes(request.body),
+            **setting_attributes(exchange.wire.settings(request.body)),
         }
 
 

@@ -8,6 +8,7 @@ see `unstored_response.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import takewhile
@@ -15,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ..decision import ToolCall, ToolSpec, Usage
+from ..decision import AssistantMessage, ToolCall, ToolSpec, Usage
 from ..formats.parsing import as_dict, as_list, as_text
 from ..providers.event_stream import EventStream, decode_loosely
 from ..providers.responses_stream import ResponsesStream
@@ -123,6 +124,12 @@ class ResponsesEnd(ReplyEnd):
             seen["response"] = {**whole, "output": [*before, *as_list(whole.get("output"))]}
         self._sequence += 1
         return _events([seen], self._sequence - 1)
+
+    def fail(self, reason: str, detail: str) -> bytes:
+        """Return the event of a response that has failed."""
+        error = {"code": f"endstop_{reason}", "message": detail}
+        response = {"id": f"endstop-{reason}", "object": "response", "status": "failed", "error": error, "output": []}
+        return _events([{"type": "response.failed", "response": response}])
 
     def cut(self, usage: Usage) -> bytes:
         """Return the ends of the open items, and the completed response with all of them."""
@@ -241,8 +248,8 @@ def _without_call(response: dict[str, Any], name: str, text: str) -> None:
     response["output"] = [*kept, *([_message(as_text(response.get("id")), text)] if text else [])]
 
 
-def _claim_items(text: str, call: ToolCall, result: str) -> list[Any]:
-    said = [{"role": "assistant", "content": text}] if text else []
+def _claim_items(model: str, message: AssistantMessage, call: ToolCall, result: str) -> list[Any]:
+    said = [{"role": "assistant", "content": message.text}] if message.text else []
     return [*said, _call(call), _result(call, result)]
 
 
@@ -264,12 +271,6 @@ def _result(call: ToolCall, result: str) -> dict[str, Any]:
 
 def _add_text_before(response: dict[str, Any], text: str) -> None:
     response["output"] = [_message(f"{as_text(response.get('id'))}_before", text), *response["output"]]
-
-
-def _stream_error(reason: str, detail: str) -> bytes:
-    error = {"code": f"endstop_{reason}", "message": detail}
-    response = {"id": f"endstop-{reason}", "object": "response", "status": "failed", "error": error, "output": []}
-    return _events([{"type": "response.failed", "response": response}])
 
 
 class ResponsesAssembler(ResponseAssembler):
@@ -311,7 +312,7 @@ def _open_parser(request: WireRequest) -> EventStream:
 
 RESPONSES = ProxyWire(
     name="responses",
-    path="/responses",
+    path=re.compile(r"/responses\Z"),
     items="input",
     system="instructions",
     open_parser=_open_parser,
@@ -324,7 +325,6 @@ RESPONSES = ProxyWire(
     add_calls=_add_calls,
     stores=True,
     add_text_before=_add_text_before,
-    stream_error=_stream_error,
     open_assembler=ResponsesAssembler,
     stream_fields=lambda body: {"stream": True},
 )

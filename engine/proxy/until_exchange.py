@@ -24,7 +24,7 @@ from ..providers.surrogate_pairs import encodable
 from ..records.known_secrets import KnownSecrets
 from .agent_replies import can_be_followed, is_stream, unread_text
 from .bodies import read_body
-from .exchange import EventSplitter, FollowedExchange
+from .exchange import FollowedExchange, splitter_of
 from .statistics_page import Statistics
 from .upstream_connections import blocks_of
 from .upstream_requests import UpstreamRequests
@@ -59,7 +59,7 @@ class UntilExchanges:
             yield exchange.release()
             return
         again, second = further
-        end, events = exchange.end_of_stream, EventSplitter()
+        end, events = exchange.end_of_stream, splitter_of(exchange.request)
         yield end.add(f"\n\n{text}\n\n")
         try:
             async with aclosing(self.stream(incoming, second, again)) as blocks:
@@ -169,7 +169,8 @@ class UntilExchanges:
             return None
         reply = None
         try:
-            reply = await self._requests.send_changed(incoming, again.body, again.note_sent)
+            path = again.path(incoming.raw_path)
+            reply = await self._requests.send_changed(incoming, again.body, again.note_sent, path)
         except aiohttp.ClientError as error:
             again.guard(again.failed, self._requests.failure(error))
         finally:
@@ -178,7 +179,7 @@ class UntilExchanges:
         if reply is None:
             return None
         expected = exchange.request.streams or exchange.assembles
-        if not can_be_followed(reply) or is_stream(reply) != expected:
+        if not can_be_followed(reply) or is_stream(reply, in_array=again.request.in_array) != expected:
             again.guard(again.failed, self._requests.refusal(reply, unread_text(reply)))
             reply.release()
             return None

@@ -84,16 +84,17 @@ class UpstreamRequests:
         return held
 
     async def send(
-        self, incoming: web.Request, headers: CIMultiDict[str], body: Body, sent: Callable[[bool], None]
+        self, incoming: web.Request, headers: CIMultiDict[str], body: Body, sent: Callable[[bool], None], path: str = ""
     ) -> aiohttp.ClientResponse:
         """Send a request of an agent.
 
-        sent: told whether the provider got it and did not refuse it, also if it breaks off.
+        sent: told whether the provider got it and did not refuse it, also if it breaks off. path: with its query, if it
+        is not the agent's.
         """
         data = body if incoming.body_exists else None
         got = True
         try:
-            reply = await self._connections.request(incoming.method, incoming.raw_path, headers, data)
+            reply = await self._connections.request(incoming.method, path or incoming.raw_path, headers, data)
             got = not is_refusal(reply.status)
             return reply
         except aiohttp.ClientConnectorError:
@@ -103,13 +104,16 @@ class UpstreamRequests:
             sent(got)
 
     async def send_changed(
-        self, incoming: web.Request, body: bytes, sent: Callable[[bool], None]
+        self, incoming: web.Request, body: bytes, sent: Callable[[bool], None], path: str = ""
     ) -> aiohttp.ClientResponse:
-        """Send a request with another body than the agent's, for a response that is read here. sent: as in `send`."""
+        """Send a request with another body than the agent's, for a response that is read here.
+
+        sent, path: as in `send`.
+        """
         headers = request_headers(incoming, self.id)
         headers["Accept-Encoding"] = "identity"
         headers.popall("Content-Length", None)
-        return await self.send(incoming, headers, body, sent)
+        return await self.send(incoming, headers, body, sent, path)
 
     async def pass_on(
         self, incoming: web.Request, body: Body, said: Mapping[str, str], sent: Callable[[bool], None] = ignore

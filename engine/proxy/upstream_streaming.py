@@ -12,7 +12,6 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
 from ..providers.error_replies import build_error, parse_error_value
 from ..providers.errors import KINDS
@@ -61,7 +60,7 @@ class UpstreamStreaming:
         names = completion_names(request, self._completion)
         if exchange.run.offers_completion:
             names.add(OFFERED.name)
-        return _may_be_called(names, request.body.get("tool_choice"))
+        return wire.may_call(request.body, names)
 
     def note_failure(self, exchange: FollowedExchange, why: str) -> None:
         """Remember that a model does not stream, and log it."""
@@ -76,17 +75,10 @@ class UpstreamStreaming:
         return exchange.wire.name, exchange.request.model
 
 
-def _may_be_called(names: set[str], choice: Any) -> bool:
-    """Return whether a request leaves the model free to call one of these tools. choice: its `tool_choice`."""
-    fields = as_dict(choice)
-    forced = as_text(as_dict(fields.get("function")).get("name")) or as_text(fields.get("name"))
-    if forced:
-        return forced in names
-    return bool(names) and "none" not in (choice, fields.get("type"))
-
-
 def streamed_request(wire: ProxyWire, request: Mapping[str, Any], body: bytes) -> bytes:
     """Return the body of a request, changed only to ask for a stream. request: the body, decoded."""
+    if not wire.stream_fields(request):
+        return body  # its path asks for it
     fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     return msgspec.json.encode({**fields, **wire.stream_fields(request)})
 

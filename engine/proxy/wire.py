@@ -5,14 +5,17 @@ The wire's parser of responses is the provider's of the same name, so the proxy 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from ..decision import ToolCall, ToolSpec, Usage
+from ..decision import AssistantMessage, ToolCall, ToolSpec, Usage
+from ..formats.gemini_content import add_content, is_content, merge_contents
 from ..formats.imported_session import ImportedMessage, ImportedSession
 from ..formats.openai import add_message, parse_tools
 from ..formats.parsing import as_dict, as_list, as_text
@@ -40,6 +43,8 @@ class WireRequest(Struct, frozen=True, kw_only=True):
     """The whole request, decoded."""
     after: str = ""
     """The response at the provider after which the conversation goes on; empty if it is here whole."""
+    in_array: bool = False
+    """Whether its stream is a JSON array that grows, not a stream of events."""
 
 
 class OwnReply(Struct, frozen=True, kw_only=True):
@@ -64,6 +69,14 @@ class ReplyEnd(ABC):
         """Whether the model is in the middle of a thought, which its vendor takes back only as a whole."""
         return False
 
+    def pieces(self, event: bytes) -> list[bytes]:
+        """Return an event as several, if it holds more than what one decision is about."""
+        return [event]
+
+    def as_event(self, event: bytes) -> bytes:
+        """Return an event of the stream as a server-sent event."""
+        return event
+
     @abstractmethod
     def see(self, event: bytes) -> None:
         """An event was passed on, as it came: its lines with the blank one."""
@@ -83,6 +96,14 @@ class ReplyEnd(ABC):
     @abstractmethod
     def go_on(self, event: bytes) -> bytes:
         """Return an event of a further response as one that continues this response; empty if it is left out."""
+
+    def comment(self, text: str) -> bytes:
+        """Say in the stream why it ends here, for readers of the bytes: a comment, which clients skip."""
+        return f": {text}\n\n".encode()
+
+    @abstractmethod
+    def fail(self, reason: str, detail: str) -> bytes:
+        """The wire's error, as the event that ends the response."""
 
     @abstractmethod
     def cut(self, usage: Usage) -> bytes:
@@ -173,12 +194,16 @@ def _add_user_message(items: Sequence[Any], text: str) -> list[Any]:
     return [*items, {"role": "user", "content": text}]
 
 
+def _said(model: str, message: AssistantMessage) -> dict[str, Any]:
+    return {"role": "assistant", "content": message.text}
+
+
 class ProxyWire(Struct, frozen=True, kw_only=True):
     """One wire."""
 
     name: str
-    path: str
-    """How the path of its requests ends."""
+    path: re.Pattern[str]
+    """The end of the path of its requests."""
     items: str
     """The field of a request that holds the conversation."""
     system: str
@@ -194,8 +219,6 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     without_call: Callable[[dict[str, Any], str, str], None]
     """Takes the calls of a tool out of a whole response; from (response, tool, text). text: put in their place, if it
     is not empty."""
-    stream_error: Callable[[str, str], bytes]
-    """The same as an event that ends a stream that has begun."""
     no_calls: bytes = b'"none"'
     """The `tool_choice` with which no tool is called, encoded."""
     open_assembler: Callable[[], ResponseAssembler]
@@ -203,12 +226,16 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     """The fields by which a request asks for a stream with its usage, from its body."""
     add_user_text: Callable[[Sequence[Any], str], list[Any]] = _add_user_message
     """A conversation with this text of the user at its end."""
-    claim_items: Callable[[str, ToolCall, str], list[Any]]
-    """A response that calls a completion tool, and the call's result, as items of a conversation; from (text, call,
-    result)."""
+    said: Callable[[str, AssistantMessage], dict[str, Any]] = _said
+    """A final text of the model as an item of a conversation; from (model, message)."""
+    claim_items: Callable[[str, AssistantMessage, ToolCall, str], list[Any]]
+    """A response that calls a completion tool, and the call's result, as items of a conversation; from (model, message,
+    call, result)."""
     add_calls: Callable[[Sequence[Any], int, Sequence[ToolCall], str], list[Any]]
     """A conversation whose response after this many items makes these calls, too, each with this result; from (items,
     number, calls, result). As it is, if that response makes no call."""
+    whole_events: bool = False
+    """Whether events are passed on only as a whole, because one may hold a call and what follows it."""
     stores: bool = False
     """Whether a provider can store the conversation, so that a request names the response from which it goes on."""
     add_text_before: Callable[[dict[str, Any], str], None]
@@ -216,8 +243,10 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     unstreamed_fields: tuple[str, ...] = ()
     """Fields of a request whose response is another one, or none, if it streams."""
 
-    def read(self, body: Mapping[str, Any]) -> WireRequest:
-        """Read a request. Raises ValueError if it holds no conversation that can be followed."""
+    def read(self, body: Mapping[str, Any], path: str = "") -> WireRequest:
+        """Read a request. path: with its query. Raises ValueError if it holds no conversation that can be followed."""
+        if body.get("n") not in (None, 1):
+            raise ValueError("the request asks for several responses")
         if body.get("background") is True:
             raise ValueError("the response does not come with this request")
         given = body.get(self.items)
@@ -231,38 +260,78 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
             items=items,
             tools=parse_tools(body.get("tools")),
             body=body,
-            after=as_text(body.get("previous_response_id")) or _conversation(body.get("conversation")),
+            after=as_text(body.get("previous_response_id"))
+            or _conversation(body.get("conversation"))
+            or as_text(as_dict(body.get("thread")).get("previous_message_id")),
         )
+
+    def stream_path(self, path: str) -> str:
+        """Return the path, with its query, of a request that asks for a stream. path: without a stream."""
+        return path
+
+    def with_tool(self, tools: Sequence[Any], spec: ToolSpec) -> list[Any]:
+        """Return the tools of a request with one more."""
+        return [*tools, self.tool(spec)]
+
+    def without_calls(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields by which a request says that no tool is called. body: the request."""
+        return {"tool_choice": msgspec.Raw(self.no_calls)}
+
+    def may_call(self, body: Mapping[str, Any], names: Collection[str]) -> bool:
+        """Return whether a request leaves the model free to call one of these tools."""
+        choice = body.get("tool_choice")
+        fields = as_dict(choice)
+        forced = as_text(as_dict(fields.get("function")).get("name")) or as_text(fields.get("name"))
+        if forced:
+            return forced in names
+        return bool(names) and "none" not in (choice, fields.get("type"))
+
+    def settings(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the settings of a request under the names of chat completions."""
+        return body
 
 
 def is_from_model(item: Any) -> bool:
     """Whether the model said this item of a conversation."""
     fields = as_dict(item)
     if "role" in fields:
-        return as_text(fields["role"]) == "assistant"
+        return as_text(fields["role"]) in ("assistant", "model")
     kind = as_text(fields.get("type"))
     return kind.endswith("_call") or kind == "reasoning"
 
 
-def read_messages(items: Sequence[Any]) -> list[ImportedMessage]:
+def read_messages(items: Sequence[Any], calls: Sequence[ToolCall] = ()) -> list[ImportedMessage]:
     """Items of a conversation as messages. Results of calls that are not among the items are left out.
 
-    But for those at the beginning of items that go on from a response which is not among them.
+    But for those at the beginning of items that go on from a response which is not among them. calls: those of the
+    response with which the items begin, if it is known. Gemini's calls may have no ids of their own.
     """
     builder = SessionBuilder(ImportedSession())
+    if any(map(is_content, items)):
+        _read_contents(builder, items, calls)
+        return builder.session.messages
     for message in merge_items([*_missing_calls(items), *items], builder.session):
         add_message(builder, message)
     builder.add_held()
     return builder.session.messages
 
 
+def _read_contents(builder: SessionBuilder, items: Sequence[Any], calls: Sequence[ToolCall]) -> None:
+    contents = merge_contents(items)
+    if calls:
+        builder.add_response("", [(call.id, call.name, call.arguments) for call in calls])
+        contents = contents[is_from_model(contents[0]) :]
+    for content in contents:
+        add_content(builder, content)
+
+
 def _missing_calls(items: Sequence[Any]) -> list[dict[str, Any]]:
-    """The calls whose results come first."""
-    first = takewhile(lambda item: as_text(item.get("type")).endswith("_call_output"), map(as_dict, items))
-    return [
-        {"type": "function_call", "call_id": as_text(item.get("call_id")), "name": "", "arguments": "{}"}
-        for item in first
-    ]
+    """The calls whose results come first: as items of their own, or in a message of the user's role."""
+    outputs = takewhile(lambda item: as_text(item.get("type")).endswith("_call_output"), map(as_dict, items))
+    blocks = as_list(as_dict(items[0]).get("content")) if items else []
+    results = (block for block in map(as_dict, blocks) if block.get("type") == "tool_result")
+    ids = [*(item.get("call_id") for item in outputs), *(block.get("tool_use_id") for block in results)]
+    return [{"type": "function_call", "call_id": as_text(id), "name": "", "arguments": "{}"} for id in ids]
 
 
 def _conversation(value: Any) -> str:

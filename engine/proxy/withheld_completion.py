@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..decision import ToolCall
+from ..decision import AssistantMessage, ToolCall
 from .wire import ProxyWire, WireRequest
 
 
@@ -40,6 +40,7 @@ def with_withheld(
         for one in reversed(withheld):
             items = wire.add_calls(items, one.at, one.calls, one.result)
     elif withheld and withheld[-1].response_id == latest:
-        results = [wire.claim_items("", call, withheld[-1].result)[-1] for call in withheld[-1].calls]
+        latest_calls, result = withheld[-1].calls, withheld[-1].result
+        results = [wire.claim_items(request.model, AssistantMessage(), call, result)[-1] for call in latest_calls]
         items = [*results, *items]
     return items

@@ -18,6 +18,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = folder / "work.txt"
     file.write_text("")
     for wire in WIRES:
+        if "result" not in vars(type(wire)):
+            continue
         monkeypatch.setattr(type(wire), "result", _working(type(wire).result, file))
     return file
 

@@ -1,4 +1,4 @@
-"""The vendors' own clients through the proxy: OpenAI's on both of its wires, Anthropic's on its messages."""
+"""Clients through the proxy: OpenAI's on both of its wires, Anthropic's, and one that reads as Google's do."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ anthropic = pytest.importorskip(
 )
 
 from .agents import proxied, serving  # noqa: E402
+from .gemini_client import GeminiError  # noqa: E402
 from .vendors import AFTER, RESPONSES, TEXT, WIRES, Vendors, Wire, run_agent  # noqa: E402
 
 pytestmark = [
@@ -20,7 +21,7 @@ pytestmark = [
     pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"]),
     pytest.mark.parametrize("wire", WIRES, ids=lambda wire: type(wire).__name__),
 ]
-REFUSALS = (openai.BadRequestError, anthropic.BadRequestError)
+REFUSALS = (openai.BadRequestError, anthropic.BadRequestError, GeminiError)
 
 
 @pytest.mark.parametrize("names", [("work",), ("work", "finish_task")], ids=["", "completes"])
@@ -91,7 +92,7 @@ async def test_a_response_that_repeats_itself_is_cut_with_a_reason(
         pytest.skip("a response without an end never comes whole")
     vendors, seen = Vendors("babbler"), list[Any]()
     async with proxied(vendors, tmp_path) as (url, _, proxy):
-        with pytest.raises((openai.APIError, anthropic.APIError, RuntimeError)) as caught:
+        with pytest.raises((openai.APIError, anthropic.APIError, RuntimeError, GeminiError)) as caught:
             await run_agent(wire, url, streams=True, blocks=blocks, seen=seen)
         assert proxy.statistics.total.cuts == {"repetition": 1}
     assert len(vendors.requests) == 1

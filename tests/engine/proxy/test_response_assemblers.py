@@ -13,9 +13,11 @@ from endstop.decision import Assembler, AssistantMessage, Usage
 from endstop.providers.anthropic_stream import AnthropicStream
 from endstop.providers.chat_stream import ChatStream
 from endstop.providers.event_stream import EventStream
+from endstop.providers.gemini_stream import GeminiStream
 from endstop.providers.responses_stream import ResponsesStream
 from endstop.proxy.anthropic_wire import ANTHROPIC
 from endstop.proxy.chat_wire import CHAT
+from endstop.proxy.gemini_wire import GEMINI
 from endstop.proxy.responses_wire import RESPONSES
 from endstop.proxy.wire import ProxyWire, ReportedError, UnfinishedCall
 
@@ -26,8 +28,12 @@ PARSERS: dict[str, type[EventStream]] = {
     "openai": ChatStream,
     "anthropic": AnthropicStream,
     "responses": ResponsesStream,
+    "gemini": GeminiStream,
 }
+IN_PIECES = "arguments in pieces, which have no form without a stream"
 LEFT_OUT = {
+    "google-stream-tool-call-array-arguments-missing-terminal-function-call": IN_PIECES,
+    "google-vertex-stream-tool-call-arguments-nested.1": IN_PIECES,
     "parallel-tool-call-wrapper.1": "events that are no JSON",
     "openai-error.1": "an error",
     "openai-completion-text": "the older completions, which have no message",
@@ -36,7 +42,8 @@ LEFT_OUT = {
 
 
 def wire_of(path: Path) -> ProxyWire:
-    return ANTHROPIC if path in streams("anthropic") else RESPONSES if path in streams("openai-responses") else CHAT
+    vendors = {"anthropic": ANTHROPIC, "openai-responses": RESPONSES, "gemini": GEMINI}
+    return next((wire for vendor, wire in vendors.items() if path in streams(vendor)), CHAT)
 
 
 def framed(events: list[dict[str, Any]]) -> bytes:
@@ -68,7 +75,7 @@ def first_response(path: Path) -> list[dict[str, Any]]:
 
 READABLE = [
     path
-    for path in streams("openai-chat", "anthropic", "openai-responses")
+    for path in streams("openai-chat", "anthropic", "openai-responses", "gemini")
     if path.name.removesuffix(".chunks.txt") not in LEFT_OUT
 ]
 

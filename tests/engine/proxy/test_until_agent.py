@@ -17,7 +17,7 @@ pytest.importorskip("anthropic", reason="Anthropic's client is not installed: `p
 
 from .agents import proxied
 from .checked_work import GOAL, ON_WIRES, POLICY, STREAMS, recorded, until
-from .vendors import CHAT, TEXT, WIRES, Vendors, Wire, run_agent
+from .vendors import CHAT, TEXT, Vendors, Wire, run_agent, wire_of
 
 
 class Hasty(Vendors):
@@ -25,8 +25,8 @@ class Hasty(Vendors):
 
     async def handle(self, request: Any) -> Any:
         body = await request.json()
-        wire = next(one for one in WIRES if request.path.endswith(one.path))
-        last = json.dumps((body.get("messages") or body["input"])[-1])
+        wire = wire_of(request)
+        last = json.dumps(body[wire.field][-1])
         self.kind = "worker" if wire.results(body) == 0 or "Not accepted" in last else "babbler"
         self.said = "babbler" if self.kind == "babbler" else ""
         return await super().handle(request)
@@ -43,7 +43,7 @@ class Claimer(Vendors):
         super().__init__("finisher")
 
     def _response(self, wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
-        last = json.dumps((body.get("messages") or body["input"])[-1])
+        last = json.dumps(body[wire.field][-1])
         works = wire.results(body) == 0 or "Not accepted" in last
         name, arguments = ("work", {"n": len(self.requests)}) if works else ("finish_task", {"summary": TEXT})
         return wire.whole(str(len(self.requests)), "", (f"call_{len(self.requests)}", name, json.dumps(arguments)))

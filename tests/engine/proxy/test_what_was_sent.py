@@ -46,7 +46,20 @@ RESPONSES = {
     "input": [{"role": "user", "content": "Set the port"}],
     "tools": [{"type": "function", **FINISH, "parameters": PARAMETERS}],
 }
-REQUESTS = {"/v1/chat/completions": CHAT, "/v1/messages": MESSAGES, "/v1/responses": RESPONSES}
+CONTENTS = {
+    "systemInstruction": {"parts": [{"text": SYSTEM}]},
+    "contents": [{"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": IMAGE}}]}],
+    "tools": [{"functionDeclarations": [{**FINISH, "parametersJsonSchema": PARAMETERS}]}],
+}
+GEMINI = "/v1beta/models/m:streamGenerateContent?alt=sse"
+REQUESTS = {
+    "/v1/chat/completions": CHAT,
+    "/v1/messages": MESSAGES,
+    "/v1/responses": RESPONSES,
+    GEMINI: CONTENTS,
+    GEMINI.removesuffix("?alt=sse"): CONTENTS,
+}
+PART = {"content": {"role": "model", "parts": [{"text": "It is 8080."}]}, "index": 0}
 
 
 def sse(*events: dict[str, Any]) -> list[bytes]:
@@ -80,6 +93,8 @@ STREAMS: dict[str, tuple[str, list[bytes]]] = {
     ),
     "messages, broken off": ("/v1/messages", sse({"type": "message_start", "message": {"id": "m"}}, BLOCK)),
     "responses, failed": ("/v1/responses", sse(FAILED)),
+    "contents, broken off": (GEMINI, sse({"candidates": [PART]})),
+    "contents, failed": (GEMINI, sse({"candidates": [PART]}, {"error": {"code": 503, "message": "overloaded"}})),
 }
 
 

@@ -22,9 +22,14 @@ pytest.importorskip("anthropic", reason="Anthropic's client is not installed: `p
 
 from .agents import proxied
 from .checked_work import GOAL, ON_WIRES, POLICY, STREAMS, recorded, until
-from .vendors import CHAT, MESSAGES, TEXT, Vendors, Wire, run_agent, sse
+from .vendors import CHAT, GEMINI, GEMINI_ARRAY, MESSAGES, TEXT, Vendors, Wire, run_agent, sse
 
-ITEMS = {CHAT: ("choices", 0, "message", "tool_calls"), MESSAGES: ("content",)}
+GEMINIS = (GEMINI, GEMINI_ARRAY)
+ITEMS = {
+    CHAT: ("choices", 0, "message", "tool_calls"),
+    MESSAGES: ("content",),
+    **dict.fromkeys(GEMINIS, ("candidates", 0, "content", "parts")),
+}
 """Where a whole response has its calls; in `output` on the other wire."""
 
 
@@ -62,7 +67,12 @@ def _calls(wire: Wire, whole: dict[str, Any]) -> list[Any]:
 
 
 def _events(wire: Wire, whole: dict[str, Any]) -> list[dict[str, Any]]:
-    """The events of a response with several calls: those of each call as if it were alone, numbered."""
+    """The events of a response with several calls: those of each call as if it were alone, numbered.
+
+    Gemini's are in one event.
+    """
+    if wire in GEMINIS:
+        return [event for group in wire.events(whole) for event in group]
     begin: list[dict[str, Any]] = []
     end: list[dict[str, Any]] = []
     for index, item in enumerate(_calls(wire, whole)):
@@ -89,7 +99,14 @@ def _events(wire: Wire, whole: dict[str, Any]) -> list[dict[str, Any]]:
 
 def is_valid(wire: Wire, body: dict[str, Any]) -> bool:
     """Whether each call in the history of a request has one result, where its wire wants it."""
-    items = body.get("messages") or body["input"]
+    items = body[wire.field]
+    if wire in GEMINIS:
+        named = [
+            [part[kind]["name"] for part in item["parts"] if kind in part]
+            for item, kind in zip(items[1:], ["functionCall", "functionResponse"] * len(items), strict=False)
+        ]
+        signed = [next(part for part in item["parts"] if "functionCall" in part) for item in items[1::2]]
+        return named[::2] == named[1::2] and all("thoughtSignature" in part for part in signed)
     if wire is CHAT:
         called = [call["id"] for item in items for call in item.get("tool_calls", [])]
         returned = [item["tool_call_id"] for item in items if item["role"] == "tool"]
@@ -123,7 +140,7 @@ async def test_a_completion_beside_other_calls_is_answered_with_the_next_request
     assert run.requests == GOAL + 1
     assert len(vendors.requests) == GOAL
     assert [body for body in vendors.requests if not is_valid(wire, body)] == []
-    histories = [body.get("messages") or body["input"] for body in vendors.requests]
+    histories = [body[wire.field] for body in vendors.requests]
     assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(histories))
     told = json.dumps(histories[-1])
     assert (told.count("1 passed, 2 failed"), told.count("2 passed, 1 failed")) == (1, 1)

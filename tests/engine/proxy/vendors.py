@@ -1,4 +1,7 @@
-"""A provider that speaks all three wires as the vendors describe them, and agents on the vendors' own clients."""
+"""A provider that speaks all wires as the vendors describe them, and agents on the vendors' own clients.
+
+Gemini's client here reads a stream as strictly as Google's for JavaScript does.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from typing import Any, NamedTuple
 import anthropic
 import openai
 from aiohttp import web
+
+from .gemini_client import GeminiClient
 
 AFTER = 200
 """Events that the provider sends after a completion call."""
@@ -35,11 +40,11 @@ class Vendors:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.requests.append(body)
-        wire = next(one for one in WIRES if request.path.endswith(one.path))
+        wire = wire_of(request)
         whole = self._response(wire, body)
-        if not body.get("stream"):
+        if not wire.streams(request, body):
             return web.json_response(whole)
-        reply = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        reply = wire.reply()
         await reply.prepare(request)
         with suppress(ConnectionError):
             await self._stream(wire, whole, reply)
@@ -52,7 +57,7 @@ class Vendors:
         if self.kind == "circle":
             call = (f"call_{results}", "work", '{"n": 1}')
         elif self.kind in ("worker", "stubborn"):
-            call = None if self.kind == "worker" and body.get("tool_choice") == wire.no_calls else call
+            call = None if self.kind == "worker" and wire.allows_no_call(body) else call
         elif self.kind == "babbler":
             call = None
         elif results >= 2:
@@ -76,6 +81,10 @@ class Vendors:
             await reply.write(b"data: [DONE]\n\n")
 
 
+def wire_of(request: web.Request) -> Wire:
+    return next(one for one in WIRES if one.takes(request))
+
+
 def sse(event: dict[str, Any]) -> bytes:
     named = f"event: {event['type']}\n" if "type" in event else ""
     return f"{named}data: {json.dumps(event)}\n\n".encode()
@@ -95,8 +104,27 @@ class Wire:
     """One wire: what the provider says in it, and how an agent asks in it."""
 
     path: str
+    field: str = "messages"
+    """The field of a request that holds the conversation."""
     no_calls: Any = "none"
     """The `tool_choice` of a request that allows no call."""
+
+    def takes(self, request: web.Request) -> bool:
+        return request.path.endswith(self.path)
+
+    def streams(self, request: web.Request, body: dict[str, Any]) -> bool:
+        return bool(body.get("stream"))
+
+    def reply(self) -> web.StreamResponse:
+        """A reply that streams, whose events are written as server-sent events."""
+        return web.StreamResponse(headers={"content-type": "text/event-stream"})
+
+    def allows_no_call(self, body: dict[str, Any]) -> bool:
+        return bool(body.get("tool_choice") == self.no_calls)
+
+    def prompt(self, text: str) -> dict[str, Any]:
+        """What the user says, as an item."""
+        return {"role": "user", "content": text}
 
     def results(self, body: dict[str, Any]) -> int:
         raise NotImplementedError
@@ -275,6 +303,7 @@ class Messages(Wire):
 
 class Responses(Wire):
     path = "/responses"
+    field = "input"
 
     def results(self, body: dict[str, Any]) -> int:
         return sum(item.get("type") == "function_call_output" for item in body["input"])
@@ -350,8 +379,109 @@ class Responses(Wire):
         return [{"type": "function_call_output", "call_id": id, "output": "ok"} for id, _ in calls]
 
 
+class GenerateContent(Wire):
+    """Gemini's, streamed as events. Its calls have no ids."""
+
+    path = "/models/gemini-3-m:generateContent"
+    query = "?alt=sse"
+    field = "contents"
+    signature = "c2lnbmF0dXJl"
+
+    def takes(self, request: web.Request) -> bool:
+        return request.path.endswith("enerateContent") and ("alt" in request.query or not self.streams(request, {}))
+
+    def streams(self, request: web.Request, body: dict[str, Any]) -> bool:
+        return request.path.endswith(":streamGenerateContent")
+
+    def allows_no_call(self, body: dict[str, Any]) -> bool:
+        return bool(body.get("toolConfig") == {"functionCallingConfig": {"mode": "NONE"}})
+
+    def prompt(self, text: str) -> dict[str, Any]:
+        return {"role": "user", "parts": [{"text": text}]}
+
+    def results(self, body: dict[str, Any]) -> int:
+        return sum("functionResponse" in part for content in body["contents"] for part in content["parts"])
+
+    def whole(self, id: str, text: str, call: tuple[str, str, str] | None) -> dict[str, Any]:
+        part: dict[str, Any] = {"text": text}
+        if call:
+            part = {"functionCall": {"name": call[1], "args": json.loads(call[2])}, "thoughtSignature": self.signature}
+        candidate = {"content": {"parts": [part], "role": "model"}, "finishReason": "STOP", "index": 0}
+        usage = {"promptTokenCount": 20, "candidatesTokenCount": 3, "thoughtsTokenCount": 2, "totalTokenCount": 25}
+        head = {"usageMetadata": {**usage, "cachedContentTokenCount": 4}, "modelVersion": "gemini-3-m"}
+        return {"candidates": [candidate], **head, "responseId": f"response-{id}"}
+
+    def _event(self, whole: dict[str, Any], *parts: dict[str, Any], ends: bool = False) -> dict[str, Any]:
+        candidate = {"content": {"parts": list(parts), "role": "model"}, "index": 0}
+        return {**whole, "candidates": [{**candidate, "finishReason": "STOP"} if ends else candidate]}
+
+    def events(self, whole: dict[str, Any]) -> list[list[dict[str, Any]]]:
+        parts = whole["candidates"][0]["content"]["parts"]
+        begin = [self._event(whole, *parts)]
+        if "text" in parts[0]:
+            text = parts[0]["text"]
+            begin = [self._event(whole, {"text": piece}) for piece in (text[:6], text[6:])]
+        return [begin, [self._event(whole, {"text": ""}, ends=True)]]
+
+    def more(self, whole: dict[str, Any]) -> dict[str, Any]:
+        return self._event(whole, {"text": "and now I check again "})
+
+    def client(self, url: str, *, blocks: bool) -> Any:
+        return GeminiClient(f"{url}/v1beta", blocks=blocks)
+
+    def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
+        declared = [{"name": one, "parametersJsonSchema": {"type": "object"}} for one in names]
+        body = {"contents": items, "tools": [{"functionDeclarations": declared}]}
+        path = self.path.replace(":g", ":streamG") + self.query if streams else self.path
+        return client.stream(path, body) if streams else client.whole(path, body)
+
+    def final(self, stream: Any) -> Any:
+        return stream.final()
+
+    def read(self, response: Any) -> tuple[str, list[tuple[str, str]], list[Any]]:
+        content = response.data["candidates"][0]["content"]
+        calls = [("", part["functionCall"]["name"]) for part in content["parts"] if "functionCall" in part]
+        return "".join(part.get("text", "") for part in content["parts"]), calls, [content]
+
+    def result(self, calls: list[tuple[str, str]]) -> list[Any]:
+        answers = [{"functionResponse": {"name": name, "response": {"output": "ok"}}} for _, name in calls]
+        return [{"role": "user", "parts": answers}]
+
+
+class GenerateArray(GenerateContent):
+    """Gemini's, streamed as an array that grows."""
+
+    query = ""
+
+    def takes(self, request: web.Request) -> bool:
+        return request.path.endswith(":streamGenerateContent")
+
+    def reply(self) -> web.StreamResponse:
+        return ArrayReply(headers={"content-type": "application/json; charset=UTF-8"})
+
+
+class ArrayReply(web.StreamResponse):
+    """A stream whose events become the elements of an array, one line after the other as Google sends them."""
+
+    begun = False
+
+    async def write(self, data: Any) -> None:
+        for event in filter(None, bytes(data).split(b"\n\n")):
+            element = json.dumps(json.loads(event.removeprefix(b"data: ")), indent=2).encode()
+            await super().write((b",\r\n" if self.begun else b"[") + element)
+            self.begun = True
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        if not self.prepared or self._eof_sent:
+            return
+        with suppress(ConnectionError):
+            await super().write(b"]" if self.begun else b"[]")
+        await super().write_eof(data)
+
+
 CHAT, MESSAGES, RESPONSES = Chat(), Messages(), Responses()
-WIRES = (CHAT, MESSAGES, RESPONSES)
+GEMINI, GEMINI_ARRAY = GenerateContent(), GenerateArray()
+WIRES = (CHAT, MESSAGES, RESPONSES, GEMINI, GEMINI_ARRAY)
 
 
 class Run(NamedTuple):
@@ -416,7 +546,7 @@ class _Loop:
 
     def __init__(self, wire: Wire, seen: list[Any]) -> None:
         self.wire = wire
-        self.items: list[Any] = [{"role": "user", "content": "go"}]
+        self.items: list[Any] = [wire.prompt("go")]
         self.run = Run(0, "went on", seen)
         self.ended = False
 

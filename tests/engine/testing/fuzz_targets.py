@@ -29,11 +29,12 @@ from endstop.providers.errors import ProviderError
 from endstop.providers.sse_decoder import SSEDecoder
 from endstop.proxy.anthropic_wire import ANTHROPIC as PROXY_ANTHROPIC
 from endstop.proxy.chat_wire import CHAT as PROXY_CHAT
+from endstop.proxy.gemini_wire import GEMINI as PROXY_GEMINI
 from endstop.proxy.responses_wire import RESPONSES as PROXY_RESPONSES
 from endstop.proxy.wire import ReportedError, read_messages
 from endstop.replay import replay
 from endstop.testing.faults.fuzzed_responses import example_responses
-from endstop.testing.wires import ANTHROPIC, CHAT, RESPONSES
+from endstop.testing.wires import ANTHROPIC, CHAT, GEMINI, RESPONSES
 from endstop.tools.yaml import tools_from_yaml
 from endstop.web.ag_ui.request import read_input
 from endstop.web.otlp_route import _decode
@@ -289,9 +290,9 @@ def _proxied_request(data: bytes) -> None:
         raise ValueError("too deep") from None
     if not isinstance(body, dict):
         raise ValueError("no object")
-    for wire in (PROXY_CHAT, PROXY_ANTHROPIC, PROXY_RESPONSES):
+    for wire in (PROXY_CHAT, PROXY_ANTHROPIC, PROXY_RESPONSES, PROXY_GEMINI):
         if wire.items in body:
-            read_messages(wire.read(body).items)
+            read_messages(wire.read(body, "/models/m:generateContent").items)
 
 
 def _proxied_requests() -> tuple[bytes, ...]:
@@ -301,11 +302,15 @@ def _proxied_requests() -> tuple[bytes, ...]:
     turns = [{"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c"}]
     item = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c", "output": "a"}
+    parts = {"functionCall": {"name": "look", "args": {}}}, {"functionResponse": {"name": "look", "response": {"a": 1}}}
+    contents = [{"parts": [part], "role": role} for part, role in zip(parts, ("model", "user"), strict=True)]
+    declared = [{"functionDeclarations": [{"name": "look"}]}]
     bodies = (
         {"model": "m", "stream": True, "messages": [*said, *turns], "tools": [tool]},
         {"model": "m", "system": [{"type": "text", "text": "s"}], "messages": said[1:], "tools": [{"name": "look"}]},
         {"model": "m", "input": [*said, item, output], "previous_response_id": "r", "tools": [{"type": "function"}]},
         {"model": "m", "input": "Look.", "conversation": {"id": "x"}},
+        {"contents": contents, "tools": declared, "systemInstruction": {"parts": {}}},
     )
     return tuple(json.dumps(body).encode() for body in bodies)
 
@@ -319,11 +324,11 @@ def _proxied_response(data: bytes) -> None:
     assembler.response()
 
 
-_MARKS = ((PROXY_ANTHROPIC, b"message_start"), (PROXY_RESPONSES, b"response."))
+_MARKS = ((PROXY_ANTHROPIC, b"message_start"), (PROXY_RESPONSES, b"response."), (PROXY_GEMINI, b"candidates"))
 
 
 def _streams() -> tuple[bytes, ...]:
-    return tuple(body for wire in (CHAT, ANTHROPIC, RESPONSES) for body in example_responses(wire))
+    return tuple(body for wire in (CHAT, ANTHROPIC, RESPONSES, GEMINI) for body in example_responses(wire))
 
 
 # ---- pieces of responses, and texts
