@@ -8,10 +8,11 @@ a run that has its response is not matched to a new request.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -31,6 +32,20 @@ MOST_RUNS = 2_000
 """Maximum number of runs kept in memory, about 70 KB each; the one that was idle longest is dropped first."""
 
 
+class OpenResponse(Protocol):
+    """Response that is being passed on to its agent."""
+
+    settled: asyncio.Event
+    """Set once the response is whole or has failed."""
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the finish reason has arrived, and perhaps not all that follows it."""
+
+    def settle(self) -> None:
+        """Take the response for whole if it is at its end."""
+
+
 class AgentRun:
     """One conversation of an agent.
 
@@ -40,8 +55,8 @@ class AgentRun:
     def __init__(self, key: bytes, follower: Follower) -> None:
         self.key = key
         self.follower = follower
-        self.busy = False
-        """Whether a response of it is being passed on."""
+        self.response: OpenResponse | None = None
+        """The response that is being passed on; None if there is none, or once it is whole."""
         self.answered = False
         """Whether its latest request got a response."""
         self.broken = False
@@ -68,6 +83,11 @@ class AgentRun:
         self.known = 0
         """Number of items of the conversation reported to the follower."""
         self.digest = b""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a response of it is being passed on."""
+        return self.response is not None
 
     def continues(self, digests: Sequence[bytes]) -> bool:
         """Return whether a conversation with these digests continues the known one."""
@@ -161,7 +181,7 @@ class AgentRuns:
 
     def find(self, request: WireRequest, digests: Sequence[bytes], session: str, agent: str) -> AgentRun:
         """Return the run that a request belongs to; a new one if it continues none. session: the id in its header."""
-        key = session.encode() if session else _beginning(request, digests)
+        key = _key(request, digests, session)
         run = self._by_response.get(request.after) if request.after else self._search(key, digests, session)
         if run is not None and (run.busy or run.broken):
             run = None
@@ -172,6 +192,14 @@ class AgentRuns:
         while len(self._runs) > MOST_RUNS and not next(iter(self._runs.values())).busy:  # all earlier ones are busy
             self.forget(next(iter(self._runs.values())))
         return run
+
+    def at_end(self, request: WireRequest, digests: Sequence[bytes], session: str) -> OpenResponse | None:
+        """Return the response that is at its end, if this request goes on from it; None otherwise."""
+        for run in reversed(self._by_key.get(_key(request, digests, session), [])):
+            goes_on = bool(session) or (len(digests) > run.known and run.continues(digests))
+            if run.response is not None and run.response.at_end and goes_on:
+                return run.response
+        return None
 
     def _note_use(self, run: AgentRun) -> None:
         run.last_used = self._now()
@@ -255,6 +283,11 @@ def _without_marks(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_marks(inside) for name, inside in value.items() if name != "cache_control"}
     return [_without_marks(inside) for inside in value] if isinstance(value, list) else value
+
+
+def _key(request: WireRequest, digests: Sequence[bytes], session: str) -> bytes:
+    """Return what is the same in all requests of a run. session: the id in the request's header."""
+    return session.encode() if session else _beginning(request, digests)
 
 
 def _beginning(request: WireRequest, digests: Sequence[bytes]) -> bytes:

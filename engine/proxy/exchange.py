@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from copy import deepcopy
@@ -20,7 +21,7 @@ from ..follow import Cut
 from ..follow.end_text import COMPLETED, end_text
 from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
-from ..providers.errors import ProviderError, hide_secrets
+from ..providers.errors import Interrupted, ProtocolError, ProviderError, hide_secrets
 from ..providers.event_stream import decode_loosely
 from ..providers.surrogate_pairs import encodable
 from ..records.format import Redact
@@ -150,6 +151,10 @@ class FollowedExchange:
         """The response as recorded, once it is complete or cut."""
         self.failure: ProviderError | None = None
         """Why there is no response."""
+        self.settled = asyncio.Event()
+        """Set once the response is whole, cut or failed."""
+        self.on_whole: Callable[[], None] = lambda: None
+        """Called once the response is whole or cut, so that the agent may go on from it."""
         self.sent = 0
         """Number of times that the provider got the request and did not refuse it: once, or again without a stream."""
         self._failed_usage: Usage | None = None
@@ -221,6 +226,11 @@ class FollowedExchange:
         """Whether a check is running that would cut a stream of the response."""
         check = self.run.check
         return self.may_be_answered and not self.run.broken and check is not None and check.runs
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the finish reason has arrived, and perhaps not all that follows it."""
+        return self._parser.finished and not self._ended and not self.run.broken
 
     @property
     def can_end_here(self) -> bool:
@@ -428,6 +438,8 @@ class FollowedExchange:
                 self.held.append(self._end_of_cut)
                 ended = b"" if self.claims_end else self.release()
                 return [*(passed if whole_events else [block[:place]]), ended]
+        if self._parser.done and not (self.holds_end or self.withholds):
+            self._end_response()  # the agent may go on from here before the provider ends the stream
         return passed if whole_events else [block]
 
     def _place(self, event: bytes, passed: list[bytes]) -> list[bytes]:
@@ -499,15 +511,20 @@ class FollowedExchange:
     def _end_stream(self, rest: bytes) -> list[bytes]:
         if rest and not (self._ended or self.withholds):
             self._end.see(rest)
+        self._end_response()
+        return [self._end_of_cut if self.withholds or self._withheld else rest]
+
+    def _end_response(self) -> None:
+        """Report the end of the response, unless it has been cut or has failed."""
         if not self._ended:
             self._hear(self._parser.end, cuts=False)
         self._finish()
-        return [self._end_of_cut if self.withholds or self._withheld else rest]
 
     def _finish(self) -> None:
         if self._ended:
             return
         self._ended = self.run.answered = True
+        self.settled.set()
         self.run.response_id = self._end.response_id
         follower = self.run.follower
         met = self.cut is not None and self.cut.reason == "check"
@@ -533,6 +550,7 @@ class FollowedExchange:
         if self.holds_end and response is not None and self._claims(response.message):
             self.claims_end, self.claim = True, next(iter(response.message.calls), None)
             return
+        self.on_whole()
         if response is None or not response.message.calls or own:  # if not, it is decided with the results of the calls
             follower.decide()
             if follower.closing is not None:
@@ -564,17 +582,30 @@ class FollowedExchange:
         said = "\n\n" if response.message.text else ""
         return self._end.finish(said + text, response.usage)
 
-    def left(self, error: ProviderError) -> None:
-        """Handle an agent that left the response. Some clients do so after reading its end; it is then complete."""
-        if self._parser.finished:
-            self._finish()
-        else:
+    def settle(self) -> None:
+        """Take the response for whole if it is at its end."""
+        if self.at_end:
+            self.guard(self._end_response)
+
+    def broke_off(self, error: ProviderError) -> None:
+        """Handle a response that the agent or the provider left. error: what it is, unless its end was read before."""
+        if self._ended:
+            return
+        try:
+            last = self._parser.end()
+        except (Interrupted, ProtocolError):
             self.failed(error)
+        except ProviderError as reported:
+            self.failed(reported)
+        else:
+            self._hear(lambda: last, cuts=False)
+            self._finish()
 
     def failed(self, error: ProviderError) -> None:
         """Note that the request failed or its response broke off."""
         if not self._ended:
             self._ended, self.failure = True, error
+            self.settled.set()
             said = hide_secrets(self.hide(str(error)), [self._key])  # providers quote it in their error messages
             self.run.follower.failed(said, kind=error.kind, status=error.status)
             self._note_failed_usage()

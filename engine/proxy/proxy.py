@@ -11,7 +11,6 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
@@ -29,6 +28,7 @@ from ..http.problems import HttpError
 from ..http.request_checks import check_host, check_origin
 from ..process.tokens import Tokens
 from ..providers._logging import log_warning
+from ..providers.clock import Clock, SystemClock
 from ..providers.endpoint_url import public_url
 from ..providers.errors import Cancelled, ProviderError, Unreachable
 from ..records.known_secrets import KnownSecrets
@@ -41,6 +41,7 @@ from .day_budgets import DayBudgets, Reservation
 from .exchange import FOLLOWING, LARGEST_FOLLOWED, MARK, SESSION, FollowedExchange
 from .forwarding import Forwarder
 from .headers import TOKEN, agent_of, key_of, passed_proxies, secrets_of
+from .late_usage import wait_for_rest
 from .offered_completion import lacks_completion
 from .responses_wire import RESPONSES
 from .statistics_page import Statistics, metrics, page
@@ -102,14 +103,14 @@ class Proxy:
 
     open_follower: creates the follower of a new run; see `AgentRuns`. tokens: who may use the proxy; None for everybody
     on this machine. secrets: values to hide in everything that the proxy writes, in addition to those in requests.
-    open_check: creates the check of the work of a run; None for no check.
+    open_check: creates the check of the work of a run; None for no check. clock: the system's if None.
     """
 
     def __init__(
         self,
         options: ProxyOptions,
         open_follower: Callable[[str], Follower],
-        now: Callable[[], float] = monotonic,
+        clock: Clock | None = None,
         tokens: Tokens | None = None,
         statistics: Statistics | None = None,
         budgets: DayBudgets | None = None,
@@ -119,9 +120,10 @@ class Proxy:
     ) -> None:
         self.options = options
         self._open_check = open_check
+        self._clock = clock or SystemClock()
         self._secrets = KnownSecrets() if secrets is None else secrets
         forgotten = tracer.end_run if tracer is not None else lambda run: None
-        self.runs = AgentRuns(partial(self._open_follower, open_follower), now, forgotten)
+        self.runs = AgentRuns(partial(self._open_follower, open_follower), self._clock.now, forgotten)
         self.statistics = statistics or Statistics()
         self._tokens = tokens
         self._budgets = budgets
@@ -136,8 +138,8 @@ class Proxy:
         limits = None if options.dry_run else budgets
         self._requests = UpstreamRequests(options.upstream, limits, self.statistics, self._secrets)
         self._streaming = UpstreamStreaming(enabled=options.stream_upstream, completion=options.completion)
-        until = UntilExchanges(self._requests, self.statistics, self._secrets, self._who_left)
-        self._forwarder = Forwarder(self._requests, self._streaming, until, self._who_left)
+        until = UntilExchanges(self._requests, self.statistics, self._secrets, self._who_left, self._clock)
+        self._forwarder = Forwarder(self._requests, self._streaming, until, self._who_left, self._clock)
 
     @property
     def running(self) -> int:
@@ -289,12 +291,24 @@ class Proxy:
             self.statistics.count_request(exchange.action, 0 if closes else len(body))
             return own
         run = exchange.run
-        run.busy = True  # before anything waits: another agent's request that begins alike does not belong to this run
+        run.response = exchange  # before anything waits: another agent's request that begins alike is of another run
         try:
             return await self._pass_on(incoming, body, exchange)
         finally:
-            run.busy = False
+            self._release(exchange)
             run.follower.rest()
+
+    def _release(self, exchange: FollowedExchange, held: Reservation | None = None) -> None:
+        """Count what a request used, and let its run have the next one. Does nothing the second time."""
+        run, used = exchange.run, exchange.usage
+        if run.response is not exchange:
+            return
+        run.response = None
+        if held is not None:
+            held.settle(used)
+        if used is not None:
+            self.statistics.count_usage(used)
+        self.runs.note_response(run, exchange.request)
 
     async def _pass_on(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> web.StreamResponse:
         """Pass a request of a run on, once the budgets have room for it."""
@@ -308,20 +322,17 @@ class Proxy:
         run.answered = False
         run.follower.rest()  # what is known is in the record, whatever happens to this process
         exchange.guard(exchange.add_own)
+        exchange.on_whole = partial(self._release, exchange, held)
         if self._streaming.wanted(exchange):
             exchange.assemble()
         try:
             return await self._forwarder.forward(incoming, body, exchange)
         finally:
-            if held is not None:
-                held.settle(exchange.usage)
-            if exchange.usage is not None:
-                self.statistics.count_usage(exchange.usage)
+            exchange.on_whole()
             if exchange.cut is not None:
                 self.statistics.count_cut(exchange.cut.reason)
             if run.broken:
                 self.statistics.count_unfollowed_run()
-            self.runs.note_response(run, exchange.request)
 
     def _refuse(self, wire: ProxyWire, held: Reservation, size: int, said: Mapping[str, str]) -> web.Response:
         """Answer a request of this many bytes for which the budgets have no room. said: further headers."""
@@ -341,7 +352,10 @@ class Proxy:
         """Find the run of a request, and report what is new to it. Return None if the run cannot be followed."""
         try:
             digests = digests_of(request.items)
-            run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), agent_of(incoming))
+            session = incoming.headers.get(SESSION, "")
+            while (before := self.runs.at_end(request, digests, session)) is not None:
+                await wait_for_rest(before, self._clock)
+            run = self.runs.find(request, digests, session, agent_of(incoming))
             if not run.known and self.options.offer_completion and not self.options.dry_run:
                 run.offers_completion = lacks_completion(request, self.options.completion)
             if not run.known and self._open_check is not None and self._has_check(request):
@@ -356,13 +370,13 @@ class Proxy:
             exchange.guard(lambda: exchange.begin(digests))
             return exchange
         exchange.holds_end = True
-        run.busy = True  # another request that begins alike does not belong to this run
+        run.response = exchange  # another request that begins alike does not belong to this run
         try:
             await self._look_at_check(run, run.check)
             exchange.guard(lambda: exchange.begin(digests))
             await run.check.begin()
         finally:
-            run.busy = False
+            run.response = None
         return exchange
 
     async def _look_at_check(self, run: AgentRun, check: AgentCheck) -> None:
@@ -392,21 +406,16 @@ class Proxy:
         Does not ask if the budgets have no room for them.
         """
         run = exchange.run
-        run.busy = True
+        run.response = exchange
         held = None
         try:
             held = await self._requests.reserve(incoming, len(body), exchange.request.model, exchange.said)
             if not self.options.dry_run and (held is None or held.refused is None):
                 await self._hear_closing_words(incoming, exchange)
         finally:
-            run.busy = False
             exchange.guard(run.end)
             run.follower.rest()
-            if held is not None:
-                held.settle(exchange.usage)
-            if exchange.usage is not None:
-                self.statistics.count_usage(exchange.usage)
-            self.runs.note_response(run, exchange.request)
+            self._release(exchange, held)
 
     async def _hear_closing_words(self, incoming: web.Request, exchange: FollowedExchange) -> None:
         policy = exchange.run.follower.policy

@@ -22,6 +22,7 @@ from endstop.proxy import Proxy, ProxyOptions
 from endstop.proxy.exchange import LARGEST_FOLLOWED
 from endstop.proxy.proxy_server import RunFollowers, proxy_runner
 from endstop.records.recorder import RecordWriter
+from endstop.testing import FakeClock
 from msgspec.structs import replace
 from yarl import URL
 
@@ -79,21 +80,21 @@ async def test_agents_with_the_same_first_message_are_two_runs(tmp_path: Path) -
 
 
 async def test_a_run_is_idle_from_the_end_of_its_response_on(tmp_path: Path) -> None:
-    now = [0.0]
+    clock = FakeClock()
 
     class Slow(Provider):
         async def handle(self, request: web.Request) -> web.StreamResponse:
-            now[0] += 50  # longer than a run may be idle
+            await clock.advance(50)  # longer than a run may be idle
             return await super().handle(request)
 
     provider = Slow()
     async with serving(provider.handle) as upstream, aiohttp.ClientSession() as client:
-        proxy = Proxy(ProxyOptions(upstream=upstream, idle_seconds=40), FOLLOWERS.open, lambda: now[0])
+        proxy = Proxy(ProxyOptions(upstream=upstream, idle_seconds=40), FOLLOWERS.open, clock)
         await proxy.open()
         async with listening(proxy_runner(proxy)) as url:
             assert await run_agent(url, client, streams=True) == (4, 200, "port is 8080", "answered")
             assert len(proxy.runs) == 1
-            now[0] += 41
+            await clock.advance(41)
             async with client.post(f"{url}/v1/embeddings") as reply:
                 assert reply.status == 200
             assert len(proxy.runs) == 0
