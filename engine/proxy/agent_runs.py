@@ -18,12 +18,11 @@ import msgspec
 
 from ..decision import AssistantMessage, Decision, Stop, ToolResult, UserMessage
 from ..decision.errors import error_text
-from ..decision.limits import STOP_REASONS
 from ..follow import Follower
 from ..follow.agent_check import AgentCheck
 from ..providers._logging import log_warning
-from .closing_words import ClosingWords
 from .offered_completion import OFFERED
+from .own_answers import ClosingWords, OwnAnswers
 from .unstored_response import UnstoredResponse
 from .wire import WireRequest, is_from_model, read_messages
 from .withheld_completion import WithheldCompletion
@@ -66,6 +65,10 @@ class AgentRun:
         there."""
         self.closing: ClosingWords | None = None
         """Text that its agent gets instead of an error after a limit has ended the run."""
+        self.own = OwnAnswers()
+        """What the proxy has answered by itself since its latest request was passed on."""
+        self._words: set[bytes] = set()
+        """Digests of what was said in the user's role."""
         self.response_id = ""
         """Id of its latest response."""
         self.names: set[str] = set()
@@ -105,20 +108,23 @@ class AgentRun:
         if not tail:
             return self.stop  # the same request again: a client retries
         if first:
-            _tell_history(self.follower, tail)
+            self._tell_history(tail)
             decision = self.follower.decide() if self.follower.facts.calls else None
         else:
             decision = self._take_tail(tail)
-        self.stop = decision if isinstance(decision, Stop) else self._limit_that_holds()
+        self.stop = decision if isinstance(decision, Stop) else self._stop_that_holds()
         return self.stop
 
     def end(self) -> None:
         """End the run here, as was decided."""
         self.follower.end()
 
-    def _limit_that_holds(self) -> Stop | None:
-        """Return the limit that has ended the run, if its agent goes on without a new prompt."""
-        if self.stop is None or self.follower.running or self.stop.reason not in STOP_REASONS.values():
+    def _stop_that_holds(self) -> Stop | None:
+        """Return the decision that has ended the run, if its agent goes on without a new prompt.
+
+        After a completion of the model, whether its agent ends is its own rule.
+        """
+        if self.stop is None or self.follower.running or self.stop.reason == "completed":
             self.closing = None
             return None
         return self.stop
@@ -131,21 +137,34 @@ class AgentRun:
                 follower.result(one.message)
         decision = follower.decide() if follower.running and self.answered else None
         for one in messages:
-            if isinstance(one.message, UserMessage) and (follower.running or one.origin == "user"):
+            if isinstance(one.message, UserMessage) and (follower.running or self._is_prompt(one.message, one.origin)):
                 _tell_user_message(follower, one.message, one.origin)
                 decision = None
         return decision
 
+    def _is_prompt(self, message: UserMessage, origin: str) -> bool:
+        """Return whether a person seems to have said this after the run has ended.
 
-def _tell_history(follower: Follower, items: list[Any]) -> None:
-    for one in read_messages(items):
-        match one.message:
-            case UserMessage() as message:
-                _tell_user_message(follower, message, one.origin)
-            case AssistantMessage() | ToolResult() as message:
-                follower.messages([message])
-            case _:
-                pass
+        After an answer of the proxy, words that were said before are a machine's: it repeats itself, a person does not.
+        """
+        return origin == "user" and (self._is_new(message) or self.stop is None)
+
+    def _is_new(self, message: UserMessage) -> bool:
+        """Return whether this was not said before, and note that it was."""
+        before = len(self._words)
+        self._words.add(blake2b(" ".join(message.text.split()).encode(), digest_size=16).digest())
+        return len(self._words) > before
+
+    def _tell_history(self, items: list[Any]) -> None:
+        for one in read_messages(items):
+            match one.message:
+                case UserMessage() as message:
+                    self._is_new(message)
+                    _tell_user_message(self.follower, message, one.origin)
+                case AssistantMessage() | ToolResult() as message:
+                    self.follower.messages([message])
+                case _:
+                    pass
 
 
 def _tell_user_message(follower: Follower, message: UserMessage, origin: str) -> None:

@@ -26,8 +26,8 @@ from ..providers.event_stream import decode_loosely
 from ..providers.surrogate_pairs import encodable
 from ..records.format import Redact
 from .agent_runs import AgentRun
-from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
+from .own_answers import ClosingWords, closing_request
 from .statistics_page import Handling, request_tokens
 from .unstored_response import PREVIOUS, unstored_response
 from .upstream_connections import Body
@@ -403,7 +403,7 @@ class FollowedExchange:
 
     def end_as_met(self, stop: Stop | None) -> bytes:
         """Return what ends the response that the check has cut, without its calls. stop: the decision on the run."""
-        self.run.stop = stop
+        self.run.stop, self.run.own.text = stop, True
         end = self._end if self._before_call is None else self._before_call
         said = "" if self.response is None else self.response.message.text
         usage = Usage() if self.response is None else self.response.usage

@@ -19,6 +19,7 @@ from .bodies import read_body
 from .exchange import MARK, FollowedExchange
 from .headers import passed_on, request_headers
 from .late_usage import read_rest
+from .own_answers import STATUSES
 from .until_exchange import UntilExchanges
 from .upstream_connections import blocks_of
 from .upstream_requests import UpstreamRequests
@@ -130,7 +131,8 @@ class Forwarder:
             raise
         except ReportedError as error:
             if exchange.cut is not None:
-                stop = exchange.wire.refusal(exchange.cut.reason, f"endstop cut this response: {exchange.cut.detail}")
+                said = f"endstop cut this response: {exchange.cut.detail}"
+                stop = exchange.wire.refusal(exchange.cut.reason, said, STATUSES[0])
                 return own_reply(stop, {**exchange.headers, MARK: "stopped"})
             exchange.guard(exchange.failed, build_error(parse_error_value(error.said)))
             return web.Response(status=status_of(error), body=msgspec.json.encode(error.said), headers=headers)

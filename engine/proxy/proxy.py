@@ -43,6 +43,7 @@ from .forwarding import Forwarder
 from .headers import TOKEN, agent_of, key_of, passed_proxies, secrets_of
 from .late_usage import wait_for_rest
 from .offered_completion import lacks_completion
+from .own_answers import STATUSES, OwnAnswers
 from .responses_wire import RESPONSES
 from .statistics_page import Statistics, metrics, page
 from .until_exchange import UntilExchanges
@@ -312,14 +313,15 @@ class Proxy:
 
     async def _pass_on(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> web.StreamResponse:
         """Pass a request of a run on, once the budgets have room for it."""
+        run = exchange.run
+        run.answered = False
         held = await self._requests.reserve(incoming, len(body), exchange.request.model, exchange.said)
         if held is not None and held.refused is not None:
             exchange.action = "stopped"
-            return self._refuse(exchange.wire, held, len(body), exchange.headers)
-        run = exchange.run
+            return self._refuse(exchange.wire, held, len(body), exchange.headers, run.own.next_status())
+        run.own = OwnAnswers()
         exchange.action = "passed" if run.broken else "followed"
         self.statistics.count_request(exchange.action)
-        run.answered = False
         run.follower.rest()  # what is known is in the record, whatever happens to this process
         exchange.guard(exchange.add_own)
         exchange.on_whole = partial(self._release, exchange, held)
@@ -334,10 +336,12 @@ class Proxy:
             if run.broken:
                 self.statistics.count_unfollowed_run()
 
-    def _refuse(self, wire: ProxyWire, held: Reservation, size: int, said: Mapping[str, str]) -> web.Response:
+    def _refuse(
+        self, wire: ProxyWire, held: Reservation, size: int, said: Mapping[str, str], status: int = STATUSES[0]
+    ) -> web.Response:
         """Answer a request of this many bytes for which the budgets have no room. said: further headers."""
         self.statistics.count_request("stopped", size)
-        refusal = wire.refusal("budget", f"endstop made no request: {held.detail}")
+        refusal = wire.refusal("budget", f"endstop made no request: {held.detail}", status)
         return own_reply(refusal, {**said, MARK: "stopped"})
 
     def _may_count(self, incoming: web.Request) -> bool:
@@ -451,23 +455,24 @@ class Proxy:
         stop = exchange.stop
         if stop is None:
             return []
-        outcome = exchange.run.follower.outcome
+        run, outcome = exchange.run, exchange.run.follower.outcome
         id = f"endstop-{uuid4().hex[:12]}"
         completed = stop.final_status == "completed"
         if completed and exchange.request.after and not exchange.may_be_answered:
             return []  # the provider would not know the response after which the conversation continues
-        closing, usage = exchange.run.closing, exchange.usage or Usage()
-        if closing is not None and closing.take():
+        closing, usage = run.closing, exchange.usage or Usage()
+        has_text = closing is not None or completed or self.options.on_stop == "text"
+        if not (has_text and run.own.may_be_text()) and stop.reason != "completed":
+            reply = exchange.wire.refusal(stop.reason, stopped_text(stop), run.own.next_status())
+            return [own_reply(reply, {**exchange.headers, MARK: "stopped"})]
+        if closing is not None:
             reply = exchange.wire.reply(exchange.request, closing.text, closing.id or id, usage)
             return [own_reply(reply, {**exchange.headers, MARK: "closing"})]
-        if completed or self.options.on_stop == "text":
-            text = end_text(stop, outcome)
-            reply = exchange.wire.reply(exchange.request, text, id, usage)
-            if completed:
-                exchange.keep_unstored(id, text)
-                self.runs.note_response(exchange.run, exchange.request)
-        else:
-            reply = exchange.wire.refusal(stop.reason, stopped_text(stop))
+        text = end_text(stop, outcome)
+        reply = exchange.wire.reply(exchange.request, text, id, usage)
+        if completed:
+            exchange.keep_unstored(id, text)
+            self.runs.note_response(run, exchange.request)
         return [own_reply(reply, {**exchange.headers, MARK: "answered" if completed else "stopped"})]
 
     async def _pass_through(
