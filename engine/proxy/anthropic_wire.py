@@ -201,7 +201,7 @@ def _refusal(reason: str, detail: str, status: int) -> OwnReply:
 
 
 def _error(reason: str, detail: str, kind: str = "invalid_request_error") -> dict[str, str]:
-    return {"type": kind, "message": f"endstop_{reason}: {detail}"}
+    return {"type": kind, "message": detail, "code": f"endstop_{reason}"}
 
 
 def _stream_error(reason: str, detail: str) -> bytes:

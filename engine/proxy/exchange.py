@@ -407,7 +407,7 @@ class FollowedExchange:
         end = self._end if self._before_call is None else self._before_call
         said = "" if self.response is None else self.response.message.text
         usage = Usage() if self.response is None else self.response.usage
-        text = COMPLETED if stop is None else end_text(stop, self.run.follower.outcome)
+        text = COMPLETED if stop is None else end_text(stop, self.run.follower)
         shown = f"\n\n{text}" if said else text
         self.guard(lambda: self.keep_unstored(end.response_id, said + shown))
         return _comment(Cut("check", detail=text)) + end.finish(shown, usage)

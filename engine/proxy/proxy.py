@@ -455,7 +455,7 @@ class Proxy:
         stop = exchange.stop
         if stop is None:
             return []
-        run, outcome = exchange.run, exchange.run.follower.outcome
+        run = exchange.run
         id = f"endstop-{uuid4().hex[:12]}"
         completed = stop.final_status == "completed"
         if completed and exchange.request.after and not exchange.may_be_answered:
@@ -463,12 +463,12 @@ class Proxy:
         closing, usage = run.closing, exchange.usage or Usage()
         has_text = closing is not None or completed or self.options.on_stop == "text"
         if not (has_text and run.own.may_be_text()) and stop.reason != "completed":
-            reply = exchange.wire.refusal(stop.reason, stopped_text(stop), run.own.next_status())
+            reply = exchange.wire.refusal(stop.reason, stopped_text(stop, run.follower), run.own.next_status())
             return [own_reply(reply, {**exchange.headers, MARK: "stopped"})]
         if closing is not None:
             reply = exchange.wire.reply(exchange.request, closing.text, closing.id or id, usage)
             return [own_reply(reply, {**exchange.headers, MARK: "closing"})]
-        text = end_text(stop, outcome)
+        text = end_text(stop, run.follower)
         reply = exchange.wire.reply(exchange.request, text, id, usage)
         if completed:
             exchange.keep_unstored(id, text)

@@ -87,7 +87,7 @@ async def test_a_circle_ends_with_an_error_that_is_not_retried_and_says_why(
         assert proxy.statistics.total.requests == {"followed": 6, "stopped": 1}
     assert len(vendors.requests) == 6
     assert caught.value.status_code == 400
-    assert "endstop stopped this run: stuck: " in str(caught.value)
+    assert "endstop stopped this run: the call " in str(caught.value)
     assert "endstop_stuck" in str(caught.value)
     assert caught.value.response.headers["x-endstop"] == "stopped"
 
@@ -97,7 +97,7 @@ async def test_a_circle_can_end_with_a_marked_text(wire: Wire, streams: bool, bl
     async with proxied(vendors, tmp_path, on_stop="text") as (url, _, _):
         run = await run_agent(wire, url, streams=streams, blocks=blocks)
     assert run.requests == 7
-    assert run.text.startswith("[endstop stopped this run: stuck: ")
+    assert run.text.startswith("[endstop stopped this run: the call ")
     assert len(vendors.requests) == 6
 
 

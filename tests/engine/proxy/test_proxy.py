@@ -59,7 +59,7 @@ async def test_a_stop_can_be_a_text_that_says_so(tmp_path: Path) -> None:
     async with proxied(Provider(same=True), tmp_path, on_stop="text") as (url, client, _):
         requests, status, text, mark = await run_agent(url, client, streams=True)
     assert (requests, status, mark) == (7, 200, "stopped")
-    assert text.startswith("[endstop stopped this run: stuck: ")
+    assert text.startswith("[endstop stopped this run: the call ")
 
 
 async def test_a_dry_run_changes_nothing_and_says_what_it_would_do(tmp_path: Path) -> None:
