@@ -62,6 +62,8 @@ FOREIGN_HOST = (
 FOREIGN_ORIGIN = "pages of other origins may not use this proxy: allow their origin with --cors"
 OWN_PAGES = "/endstop"
 """Path of the proxy's own page. Paths below it also belong to the proxy, and are never passed on."""
+HEALTH = f"{OWN_PAGES}/health"
+"""Path that says that the proxy lives, and nothing else: without token, and whatever the `Host` is."""
 IDLE_SECONDS = 3600.0
 """Seconds after which an idle run is forgotten."""
 _PRIVATE = {
@@ -187,6 +189,8 @@ class Proxy:
 
     async def handle(self, incoming: web.Request) -> web.StreamResponse:
         """Answer a request of an agent."""
+        if incoming.path == HEALTH and incoming.method in ("GET", "HEAD"):
+            return web.json_response({"status": "ok"}, headers=_PRIVATE)
         handler = asyncio.current_task()
         self._handlers.add(handler)
         try:
@@ -242,7 +246,7 @@ class Proxy:
         """
         if not f"{incoming.path}/".startswith(f"{OWN_PAGES}/"):
             return None
-        if incoming.path.rstrip("/") not in (OWN_PAGES, f"{OWN_PAGES}/metrics"):
+        if incoming.path.rstrip("/") not in (OWN_PAGES, f"{OWN_PAGES}/metrics", HEALTH):
             return error_reply(404, f"the proxy has no such page: see {OWN_PAGES}/ and {OWN_PAGES}/metrics")
         if incoming.method not in ("GET", "HEAD"):
             return error_reply(405, "this page can only be read", {"Allow": "GET, HEAD"})
