@@ -79,7 +79,7 @@ from ..records.scan import Scan
 from ..tools.user_functions import check_functions
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
-from .recent_calls import RecentCalls
+from .made_calls import MadeCalls
 
 MOST_TEXTS = 30
 """Number of consecutive steps without a call after which a loop is stuck that has no limit on steps and is told what to
@@ -144,7 +144,7 @@ class Follower:
         """The latest decision."""
         self.outcome: Outcome | None = None
         """Outcome of the latest run that has ended."""
-        self.recent = RecentCalls()
+        self.recent = MadeCalls()
         """The calls of the latest steps of the current run."""
         self.closing: Stop | None = None
         """The limit that has ended the run, if the model is still to be asked for its closing words, with
@@ -486,7 +486,7 @@ class Follower:
         log = self._log = Log(self._clock, _no_transcript, (self._take,))
         self._watching = None
         self._asked.clear()
-        self.recent = RecentCalls()
+        self.recent = MadeCalls()
         started = self._starts.write(
             log,
             ev.RunStarted(

@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[3]
 USER = 65532
 READS_ALL = "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"
 AS_USER = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *READS_ALL] if os.geteuid() == 0 else []
-"""What runs a command as the image's user. It may read everything, as this interpreter may lie in root's own folder, but
-write only to what is its own."""
+"""What runs a command as the image's user. It may read everything, as this interpreter may lie in root's own folder,
+but write only to what is its own."""
 NEEDS_SETPRIV = pytest.mark.skipif(
     bool(AS_USER) and shutil.which("setpriv") is None, reason="root needs setpriv (util-linux) to run as another user"
 )

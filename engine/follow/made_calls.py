@@ -27,7 +27,7 @@ class StepCalls(NamedTuple):
     shown: str
 
 
-class RecentCalls:
+class MadeCalls:
     """Calls of the latest steps."""
 
     def __init__(self) -> None:
