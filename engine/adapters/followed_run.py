@@ -181,7 +181,7 @@ class FollowedRun:
 
     def end_text(self, stop: Stop) -> str:
         """Return the agent's answer when a decision ends it."""
-        return end_text(stop, None if self.follower is None else self.follower.outcome)
+        return end_text(stop, self.follower)
 
     def mark(self, stop: Stop) -> dict[str, Any]:
         """Return the mark, for programs, of a message that was written here."""

@@ -79,6 +79,7 @@ from ..records.scan import Scan
 from ..tools.user_functions import check_functions
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
+from .made_calls import MadeCalls
 
 MOST_TEXTS = 30
 """Number of consecutive steps without a call after which a loop is stuck that has no limit on steps and is told what to
@@ -143,6 +144,8 @@ class Follower:
         """The latest decision."""
         self.outcome: Outcome | None = None
         """Outcome of the latest run that has ended."""
+        self.recent = MadeCalls()
+        """The calls of the latest steps of the current run."""
         self.closing: Stop | None = None
         """The limit that has ended the run, if the model is still to be asked for its closing words, with
         `policy.prompts.closing` and without calls. The next response is taken as these words; after it, or without it,
@@ -484,6 +487,7 @@ class Follower:
         log = self._log = Log(self._clock, _no_transcript, (self._take,))
         self._watching = None
         self._asked.clear()
+        self.recent = MadeCalls()
         started = self._starts.write(
             log,
             ev.RunStarted(
@@ -635,6 +639,8 @@ class Follower:
         if step is None:
             return []
         answers = step.end()
+        if step.message is not None:
+            self.recent.add(self.facts.steps, step.message.calls)
         if step.message is not None and self.facts.questions:
             asked = {question.call_id for question in self.facts.questions}
             self._asked.update((call.id, call.name) for call in step.message.calls if call.id in asked)

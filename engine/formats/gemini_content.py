@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..decision import Image, Reasoning, Usage, UserMessage
+from ..decision import Image, Reasoning, Usage
 from ..decision.reported_usage import sum_of_counts
 from .content_blocks import MessageContent, ResultBlock, count_dropped_parts, decode_image
 from .imported_session import ImportedSession
@@ -153,4 +153,4 @@ def add_content(builder: SessionBuilder, content: dict[str, Any]) -> None:
         id = result.call_id if builder.knows(result.call_id) else ""
         builder.add_result(id, result.name, as_text(result.content), "error" if result.is_error else "ok")
     if found.parts or not found.results:
-        builder.add_user(UserMessage.of(found.parts), "beside" if found.results else "user")
+        builder.add_user(found.parts, "beside" if found.results else "user")

@@ -8,27 +8,41 @@ a run that has its response is not matched to a new request.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from ..decision import AssistantMessage, Decision, Stop, ToolResult, UserMessage
 from ..decision.errors import error_text
-from ..decision.limits import STOP_REASONS
 from ..follow import Follower
 from ..follow.agent_check import AgentCheck
 from ..providers._logging import log_warning
-from .closing_words import ClosingWords
 from .offered_completion import OFFERED
+from .own_answers import ClosingWords, OwnAnswers
 from .unstored_response import UnstoredResponse
 from .wire import WireRequest, is_from_model, read_messages
 from .withheld_completion import WithheldCompletion
 
 MOST_RUNS = 2_000
 """Maximum number of runs kept in memory, about 70 KB each; the one that was idle longest is dropped first."""
+
+
+class OpenResponse(Protocol):
+    """Response that is being passed on to its agent."""
+
+    settled: asyncio.Event
+    """Set once the response is whole or has failed."""
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the finish reason has arrived, and perhaps not all that follows it."""
+
+    def settle(self) -> None:
+        """Take the response for whole if it is at its end."""
 
 
 class AgentRun:
@@ -40,8 +54,8 @@ class AgentRun:
     def __init__(self, key: bytes, follower: Follower) -> None:
         self.key = key
         self.follower = follower
-        self.busy = False
-        """Whether a response of it is being passed on."""
+        self.response: OpenResponse | None = None
+        """The response that is being passed on; None if there is none, or once it is whole."""
         self.answered = False
         """Whether its latest request got a response."""
         self.broken = False
@@ -51,6 +65,10 @@ class AgentRun:
         there."""
         self.closing: ClosingWords | None = None
         """Text that its agent gets instead of an error after a limit has ended the run."""
+        self.own = OwnAnswers()
+        """What the proxy has answered by itself since its latest request was passed on."""
+        self._words: set[bytes] = set()
+        """Digests of what was said in the user's role."""
         self.response_id = ""
         """Id of its latest response."""
         self.names: set[str] = set()
@@ -69,6 +87,11 @@ class AgentRun:
         """Number of items of the conversation reported to the follower."""
         self.digest = b""
 
+    @property
+    def busy(self) -> bool:
+        """Whether a response of it is being passed on."""
+        return self.response is not None
+
     def continues(self, digests: Sequence[bytes]) -> bool:
         """Return whether a conversation with these digests continues the known one."""
         return len(digests) >= self.known and (not self.known or digests[self.known - 1] == self.digest)
@@ -85,20 +108,23 @@ class AgentRun:
         if not tail:
             return self.stop  # the same request again: a client retries
         if first:
-            _tell_history(self.follower, tail)
+            self._tell_history(tail)
             decision = self.follower.decide() if self.follower.facts.calls else None
         else:
             decision = self._take_tail(tail)
-        self.stop = decision if isinstance(decision, Stop) else self._limit_that_holds()
+        self.stop = decision if isinstance(decision, Stop) else self._stop_that_holds()
         return self.stop
 
     def end(self) -> None:
         """End the run here, as was decided."""
         self.follower.end()
 
-    def _limit_that_holds(self) -> Stop | None:
-        """Return the limit that has ended the run, if its agent goes on without a new prompt."""
-        if self.stop is None or self.follower.running or self.stop.reason not in STOP_REASONS.values():
+    def _stop_that_holds(self) -> Stop | None:
+        """Return the decision that has ended the run, if its agent goes on without a new prompt.
+
+        After a completion of the model, whether its agent ends is its own rule.
+        """
+        if self.stop is None or self.follower.running or self.stop.reason == "completed":
             self.closing = None
             return None
         return self.stop
@@ -112,21 +138,34 @@ class AgentRun:
                 follower.result(one.message)
         decision = follower.decide() if follower.running and self.answered else None
         for one in messages:
-            if isinstance(one.message, UserMessage) and (follower.running or one.origin == "user"):
+            if isinstance(one.message, UserMessage) and (follower.running or self._is_prompt(one.message, one.origin)):
                 _tell_user_message(follower, one.message, one.origin)
                 decision = None
         return decision
 
+    def _is_prompt(self, message: UserMessage, origin: str) -> bool:
+        """Return whether a person seems to have said this after the run has ended.
 
-def _tell_history(follower: Follower, items: list[Any]) -> None:
-    for one in read_messages(items):
-        match one.message:
-            case UserMessage() as message:
-                _tell_user_message(follower, message, one.origin)
-            case AssistantMessage() | ToolResult() as message:
-                follower.messages([message])
-            case _:
-                pass
+        After an answer of the proxy, words that were said before are a machine's: it repeats itself, a person does not.
+        """
+        return origin == "user" and (self._is_new(message) or self.stop is None)
+
+    def _is_new(self, message: UserMessage) -> bool:
+        """Return whether this was not said before, and note that it was."""
+        before = len(self._words)
+        self._words.add(blake2b(" ".join(message.text.split()).encode(), digest_size=16).digest())
+        return len(self._words) > before
+
+    def _tell_history(self, items: list[Any]) -> None:
+        for one in read_messages(items):
+            match one.message:
+                case UserMessage() as message:
+                    self._is_new(message)
+                    _tell_user_message(self.follower, message, one.origin)
+                case AssistantMessage() | ToolResult() as message:
+                    self.follower.messages([message])
+                case _:
+                    pass
 
 
 def _tell_user_message(follower: Follower, message: UserMessage, origin: str) -> None:
@@ -162,7 +201,7 @@ class AgentRuns:
 
     def find(self, request: WireRequest, digests: Sequence[bytes], session: str, agent: str) -> AgentRun:
         """Return the run that a request belongs to; a new one if it continues none. session: the id in its header."""
-        key = session.encode() if session else _beginning(request, digests)
+        key = _key(request, digests, session)
         run = self._by_response.get(request.after) if request.after else self._search(key, digests, session)
         if run is not None and (run.busy or run.broken):
             run = None
@@ -173,6 +212,14 @@ class AgentRuns:
         while len(self._runs) > MOST_RUNS and not next(iter(self._runs.values())).busy:  # all earlier ones are busy
             self.forget(next(iter(self._runs.values())))
         return run
+
+    def at_end(self, request: WireRequest, digests: Sequence[bytes], session: str) -> OpenResponse | None:
+        """Return the response that is at its end, if this request goes on from it; None otherwise."""
+        for run in reversed(self._by_key.get(_key(request, digests, session), [])):
+            goes_on = bool(session) or (len(digests) > run.known and run.continues(digests))
+            if run.response is not None and run.response.at_end and goes_on:
+                return run.response
+        return None
 
     def _note_use(self, run: AgentRun) -> None:
         run.last_used = self._now()
@@ -256,6 +303,11 @@ def _without_marks(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_marks(inside) for name, inside in value.items() if name != "cache_control"}
     return [_without_marks(inside) for inside in value] if isinstance(value, list) else value
+
+
+def _key(request: WireRequest, digests: Sequence[bytes], session: str) -> bytes:
+    """Return what is the same in all requests of a run. session: the id in the request's header."""
+    return session.encode() if session else _beginning(request, digests)
 
 
 def _beginning(request: WireRequest, digests: Sequence[bytes]) -> bytes:

@@ -202,13 +202,14 @@ def _add_text_before(response: dict[str, Any], text: str) -> None:
     response["content"] = [{"type": "text", "text": text}, *response["content"]]
 
 
-def _refusal(reason: str, detail: str) -> OwnReply:
+def _refusal(reason: str, detail: str, status: int) -> OwnReply:
     """Return Anthropic's error for a request that must not be retried."""
-    return OwnReply(status=400, body=msgspec.json.encode({"type": "error", "error": _error(reason, detail)}))
+    error = _error(reason, detail, "not_found_error" if status == 404 else "invalid_request_error")
+    return OwnReply(status=status, body=msgspec.json.encode({"type": "error", "error": error}))
 
 
-def _error(reason: str, detail: str) -> dict[str, str]:
-    return {"type": "invalid_request_error", "message": f"endstop_{reason}: {detail}"}
+def _error(reason: str, detail: str, kind: str = "invalid_request_error") -> dict[str, str]:
+    return {"type": kind, "message": detail, "code": f"endstop_{reason}"}
 
 
 _JOINED = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}

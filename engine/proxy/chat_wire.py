@@ -120,9 +120,9 @@ def _reply(request: WireRequest, text: str, id: str, usage: Usage) -> OwnReply:
     return OwnReply(content_type=EVENT_STREAM, body=b"".join([*map(_event, chunks), DONE]))
 
 
-def refusal(reason: str, detail: str) -> OwnReply:
-    """OpenAI's error for a request that is not retried."""
-    return OwnReply(status=400, body=msgspec.json.encode(_error(reason, detail)))
+def refusal(reason: str, detail: str, status: int) -> OwnReply:
+    """OpenAI's error for a request that is not retried; of the same type with both statuses."""
+    return OwnReply(status=status, body=msgspec.json.encode(_error(reason, detail)))
 
 
 def _error(reason: str, detail: str) -> dict[str, Any]:

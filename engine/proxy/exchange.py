@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -20,13 +21,13 @@ from ..follow import Cut
 from ..follow.end_text import COMPLETED, end_text
 from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
-from ..providers.errors import ProviderError, hide_secrets
+from ..providers.errors import Interrupted, ProtocolError, ProviderError, hide_secrets
 from ..providers.event_stream import decode_loosely
 from ..providers.surrogate_pairs import encodable
 from ..records.format import Redact
 from .agent_runs import AgentRun
-from .closing_words import ClosingWords, closing_request
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
+from .own_answers import ClosingWords, closing_request
 from .statistics_page import Handling, request_tokens
 from .unstored_response import PREVIOUS, unstored_response
 from .upstream_connections import Body
@@ -192,6 +193,10 @@ class FollowedExchange:
         """The response as recorded, once it is complete or cut."""
         self.failure: ProviderError | None = None
         """Why there is no response."""
+        self.settled = asyncio.Event()
+        """Set once the response is whole, cut or failed."""
+        self.on_whole: Callable[[], None] = lambda: None
+        """Called once the response is whole or cut, so that the agent may go on from it."""
         self.sent = 0
         """Number of times that the provider got the request and did not refuse it: once, or again without a stream."""
         self._failed_usage: Usage | None = None
@@ -263,6 +268,11 @@ class FollowedExchange:
         """Whether a check is running that would cut a stream of the response."""
         check = self.run.check
         return self.may_be_answered and not self.run.broken and check is not None and check.runs
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the finish reason has arrived, and perhaps not all that follows it."""
+        return self._parser.finished and not self._ended and not self.run.broken
 
     @property
     def can_end_here(self) -> bool:
@@ -439,11 +449,11 @@ class FollowedExchange:
 
     def end_as_met(self, stop: Stop | None) -> bytes:
         """Return what ends the response that the check has cut, without its calls. stop: the decision on the run."""
-        self.run.stop = stop
+        self.run.stop, self.run.own.text = stop, True
         end = self._end if self._before_call is None else self._before_call
         said = "" if self.response is None else self.response.message.text
         usage = Usage() if self.response is None else self.response.usage
-        text = COMPLETED if stop is None else end_text(stop, self.run.follower.outcome)
+        text = COMPLETED if stop is None else end_text(stop, self.run.follower)
         shown = f"\n\n{text}" if said else text
         self.guard(lambda: self.keep_unstored(end.response_id, said + shown))
         return end.comment(_why(Cut("check", detail=text))) + end.finish(shown, usage)
@@ -467,6 +477,8 @@ class FollowedExchange:
                 self.held.append(self._end_of_cut)
                 ended = b"" if self.claims_end else self.release()
                 return [*(passed if whole_events else [block[:place]]), ended]
+        if self._parser.done and not (self.holds_end or self.withholds):
+            self._end_response()  # the agent may go on from here before the provider ends the stream
         return passed if whole_events else [block]
 
     def _follow_event(self, event: bytes, passed: list[bytes]) -> None:
@@ -556,15 +568,20 @@ class FollowedExchange:
             self._end.see(rest)
         if not self.request.in_array:
             self._take(rest)
+        self._end_response()
+        return [self._end_of_cut if self.withholds or self._withheld else rest]
+
+    def _end_response(self) -> None:
+        """Report the end of the response, unless it has been cut or has failed."""
         if not self._ended:
             self._hear(self._parser.end, cuts=False)
         self._finish()
-        return [self._end_of_cut if self.withholds or self._withheld else rest]
 
     def _finish(self) -> None:
         if self._ended:
             return
         self._ended = self.run.answered = True
+        self.settled.set()
         self.run.response_id = self._end.response_id
         follower = self.run.follower
         met = self.cut is not None and self.cut.reason == "check"
@@ -590,6 +607,7 @@ class FollowedExchange:
         if self.holds_end and response is not None and self._claims(response.message):
             self.claims_end, self.claim = True, next(iter(response.message.calls), None)
             return
+        self.on_whole()
         if response is None or not response.message.calls or own:  # if not, it is decided with the results of the calls
             follower.decide()
             if follower.closing is not None:
@@ -621,17 +639,30 @@ class FollowedExchange:
         said = "\n\n" if response.message.text else ""
         return self._end.finish(said + text, response.usage)
 
-    def left(self, error: ProviderError) -> None:
-        """Handle an agent that left the response. Some clients do so after reading its end; it is then complete."""
-        if self._parser.finished:
-            self._finish()
-        else:
+    def settle(self) -> None:
+        """Take the response for whole if it is at its end."""
+        if self.at_end:
+            self.guard(self._end_response)
+
+    def broke_off(self, error: ProviderError) -> None:
+        """Handle a response that the agent or the provider left. error: what it is, unless its end was read before."""
+        if self._ended:
+            return
+        try:
+            last = self._parser.end()
+        except (Interrupted, ProtocolError):
             self.failed(error)
+        except ProviderError as reported:
+            self.failed(reported)
+        else:
+            self._hear(lambda: last, cuts=False)
+            self._finish()
 
     def failed(self, error: ProviderError) -> None:
         """Note that the request failed or its response broke off."""
         if not self._ended:
             self._ended, self.failure = True, error
+            self.settled.set()
             said = hide_secrets(self.hide(str(error)), [self._key])  # providers quote it in their error messages
             self.run.follower.failed(said, kind=error.kind, status=error.status)
             self._note_failed_usage()

@@ -11,12 +11,15 @@ import msgspec
 from aiohttp import web
 
 from ..decision.errors import error_text
+from ..providers.clock import Clock
 from ..providers.error_replies import build_error, parse_error_value
 from ..providers.errors import Cancelled, Interrupted, ProviderError
 from .agent_replies import abort, can_be_followed, copy_reply, is_stream, own_reply, unread_text
 from .bodies import read_body
 from .exchange import MARK, FollowedExchange
 from .headers import passed_on, request_headers
+from .late_usage import read_rest
+from .own_answers import STATUSES
 from .until_exchange import UntilExchanges
 from .upstream_connections import blocks_of
 from .upstream_requests import UpstreamRequests
@@ -28,7 +31,7 @@ class Forwarder:
     """Forwarder of the requests of followed runs to the provider, and of the responses to the agents.
 
     streaming: chooses the responses that are streamed here only. until: lets them go on. who_left: says who left a
-    response that breaks off.
+    response that breaks off. clock: limits the wait for the rest of a response that was left at its end.
     """
 
     def __init__(
@@ -37,11 +40,13 @@ class Forwarder:
         streaming: UpstreamStreaming,
         until: UntilExchanges,
         who_left: Callable[[], str],
+        clock: Clock,
     ) -> None:
         self._requests = requests
         self._streaming = streaming
         self._until = until
         self._who_left = who_left
+        self._clock = clock
 
     async def forward(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> web.StreamResponse:
         """Pass a request on, and follow its response."""
@@ -117,15 +122,18 @@ class Forwarder:
                     assembler.feed(block)
             response = assembler.response()
         except aiohttp.ClientError as error:
-            exchange.guard(exchange.failed, self._requests.failure(error))
-            return self._requests.unreachable(error)
+            if not assembler.complete:
+                exchange.guard(exchange.failed, self._requests.failure(error))
+                return self._requests.unreachable(error)
+            exchange.guard(exchange.broke_off, self._requests.failure(error))
+            response = assembler.response()
         except asyncio.CancelledError:
-            reply.close()
-            exchange.guard(exchange.failed, Cancelled(f"{self._who_left()} before the response was whole"))
+            await self._note_left(reply, exchange, "before the response was whole")
             raise
         except ReportedError as error:
             if exchange.cut is not None:
-                stop = exchange.wire.refusal(exchange.cut.reason, f"endstop cut this response: {exchange.cut.detail}")
+                said = f"endstop cut this response: {exchange.cut.detail}"
+                stop = exchange.wire.refusal(exchange.cut.reason, said, STATUSES[0])
                 return own_reply(stop, {**exchange.headers, MARK: "stopped"})
             exchange.guard(exchange.failed, build_error(parse_error_value(error.said)))
             return web.Response(status=status_of(error), body=msgspec.json.encode(error.said), headers=headers)
@@ -172,12 +180,19 @@ class Forwarder:
                 async for block in blocks:
                     await outgoing.write(block)
             await outgoing.write_eof()
-        except (ConnectionError, asyncio.CancelledError) as error:  # nobody reads it, so no more is read here
-            reply.close()
-            exchange.guard(exchange.left, Cancelled(f"{self._who_left()} in the middle of the response"))
+        except (ConnectionError, asyncio.CancelledError) as error:
+            await self._note_left(reply, exchange, "in the middle of the response")
             if isinstance(error, asyncio.CancelledError):
                 raise
         except aiohttp.ClientError as error:  # of the provider: the agent must not take this for complete
-            exchange.guard(exchange.failed, self._requests.failure(error))
+            exchange.guard(exchange.broke_off, self._requests.failure(error))
             abort(incoming)
         return outgoing
+
+    async def _note_left(self, reply: aiohttp.ClientResponse, exchange: FollowedExchange, where: str) -> None:
+        """Note that nobody reads a streamed response any more, and leave it. where: if that is not its end."""
+        try:
+            await read_rest(reply, exchange, self._clock)
+        finally:
+            reply.close()
+            exchange.guard(exchange.broke_off, Cancelled(f"{self._who_left()} {where}"))

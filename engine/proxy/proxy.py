@@ -11,7 +11,6 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
@@ -29,6 +28,7 @@ from ..http.problems import HttpError
 from ..http.request_checks import check_host, check_origin
 from ..process.tokens import Tokens
 from ..providers._logging import log_warning
+from ..providers.clock import Clock, SystemClock
 from ..providers.endpoint_url import public_url
 from ..providers.errors import Cancelled, ProviderError, Unreachable
 from ..records.known_secrets import KnownSecrets
@@ -42,7 +42,9 @@ from .exchange import FOLLOWING, LARGEST_FOLLOWED, MARK, SESSION, FollowedExchan
 from .forwarding import Forwarder
 from .gemini_wire import GEMINI
 from .headers import TOKEN, agent_of, key_of, passed_proxies, secrets_of
+from .late_usage import wait_for_rest
 from .offered_completion import lacks_completion
+from .own_answers import STATUSES, OwnAnswers
 from .responses_wire import RESPONSES
 from .statistics_page import Statistics, metrics, page
 from .until_exchange import UntilExchanges
@@ -61,6 +63,8 @@ FOREIGN_HOST = (
 FOREIGN_ORIGIN = "pages of other origins may not use this proxy: allow their origin with --cors"
 OWN_PAGES = "/endstop"
 """Path of the proxy's own page. Paths below it also belong to the proxy, and are never passed on."""
+HEALTH = f"{OWN_PAGES}/health"
+"""Path that says that the proxy lives, and nothing else: without token, and whatever the `Host` is."""
 IDLE_SECONDS = 3600.0
 """Seconds after which an idle run is forgotten."""
 _PRIVATE = {
@@ -103,14 +107,14 @@ class Proxy:
 
     open_follower: creates the follower of a new run; see `AgentRuns`. tokens: who may use the proxy; None for everybody
     on this machine. secrets: values to hide in everything that the proxy writes, in addition to those in requests.
-    open_check: creates the check of the work of a run; None for no check.
+    open_check: creates the check of the work of a run; None for no check. clock: the system's if None.
     """
 
     def __init__(
         self,
         options: ProxyOptions,
         open_follower: Callable[[str], Follower],
-        now: Callable[[], float] = monotonic,
+        clock: Clock | None = None,
         tokens: Tokens | None = None,
         statistics: Statistics | None = None,
         budgets: DayBudgets | None = None,
@@ -120,9 +124,10 @@ class Proxy:
     ) -> None:
         self.options = options
         self._open_check = open_check
+        self._clock = clock or SystemClock()
         self._secrets = KnownSecrets() if secrets is None else secrets
         forgotten = tracer.end_run if tracer is not None else lambda run: None
-        self.runs = AgentRuns(partial(self._open_follower, open_follower), now, forgotten)
+        self.runs = AgentRuns(partial(self._open_follower, open_follower), self._clock.now, forgotten)
         self.statistics = statistics or Statistics()
         self._tokens = tokens
         self._budgets = budgets
@@ -137,8 +142,8 @@ class Proxy:
         limits = None if options.dry_run else budgets
         self._requests = UpstreamRequests(options.upstream, limits, self.statistics, self._secrets)
         self._streaming = UpstreamStreaming(enabled=options.stream_upstream, completion=options.completion)
-        until = UntilExchanges(self._requests, self.statistics, self._secrets, self._who_left)
-        self._forwarder = Forwarder(self._requests, self._streaming, until, self._who_left)
+        until = UntilExchanges(self._requests, self.statistics, self._secrets, self._who_left, self._clock)
+        self._forwarder = Forwarder(self._requests, self._streaming, until, self._who_left, self._clock)
 
     @property
     def running(self) -> int:
@@ -185,6 +190,8 @@ class Proxy:
 
     async def handle(self, incoming: web.Request) -> web.StreamResponse:
         """Answer a request of an agent."""
+        if incoming.path == HEALTH and incoming.method in ("GET", "HEAD"):
+            return web.json_response({"status": "ok"}, headers=_PRIVATE)
         handler = asyncio.current_task()
         self._handlers.add(handler)
         try:
@@ -240,7 +247,7 @@ class Proxy:
         """
         if not f"{incoming.path}/".startswith(f"{OWN_PAGES}/"):
             return None
-        if incoming.path.rstrip("/") not in (OWN_PAGES, f"{OWN_PAGES}/metrics"):
+        if incoming.path.rstrip("/") not in (OWN_PAGES, f"{OWN_PAGES}/metrics", HEALTH):
             return error_reply(404, f"the proxy has no such page: see {OWN_PAGES}/ and {OWN_PAGES}/metrics")
         if incoming.method not in ("GET", "HEAD"):
             return error_reply(405, "this page can only be read", {"Allow": "GET, HEAD"})
@@ -290,44 +297,56 @@ class Proxy:
             self.statistics.count_request(exchange.action, 0 if closes else len(body))
             return own
         run = exchange.run
-        run.busy = True  # before anything waits: another agent's request that begins alike does not belong to this run
+        run.response = exchange  # before anything waits: another agent's request that begins alike is of another run
         try:
             return await self._pass_on(incoming, body, exchange)
         finally:
-            run.busy = False
+            self._release(exchange)
             run.follower.rest()
+
+    def _release(self, exchange: FollowedExchange, held: Reservation | None = None) -> None:
+        """Count what a request used, and let its run have the next one. Does nothing the second time."""
+        run, used = exchange.run, exchange.usage
+        if run.response is not exchange:
+            return
+        run.response = None
+        if held is not None:
+            held.settle(used)
+        if used is not None:
+            self.statistics.count_usage(used)
+        self.runs.note_response(run, exchange.request)
 
     async def _pass_on(self, incoming: web.Request, body: bytes, exchange: FollowedExchange) -> web.StreamResponse:
         """Pass a request of a run on, once the budgets have room for it."""
+        run = exchange.run
+        run.answered = False
         held = await self._requests.reserve(incoming, len(body), exchange.request.model, exchange.said)
         if held is not None and held.refused is not None:
             exchange.action = "stopped"
-            return self._refuse(exchange.wire, held, len(body), exchange.headers)
-        run = exchange.run
+            return self._refuse(exchange.wire, held, len(body), exchange.headers, run.own.next_status())
+        run.own = OwnAnswers()
         exchange.action = "passed" if run.broken else "followed"
         self.statistics.count_request(exchange.action)
-        run.answered = False
         run.follower.rest()  # what is known is in the record, whatever happens to this process
         exchange.guard(exchange.add_own)
+        exchange.on_whole = partial(self._release, exchange, held)
         if self._streaming.wanted(exchange):
             exchange.assemble()
         try:
             return await self._forwarder.forward(incoming, body, exchange)
         finally:
-            if held is not None:
-                held.settle(exchange.usage)
-            if exchange.usage is not None:
-                self.statistics.count_usage(exchange.usage)
+            exchange.on_whole()
             if exchange.cut is not None:
                 self.statistics.count_cut(exchange.cut.reason)
             if run.broken:
                 self.statistics.count_unfollowed_run()
-            self.runs.note_response(run, exchange.request)
 
-    def _refuse(self, wire: ProxyWire, held: Reservation, size: int, said: Mapping[str, str]) -> web.Response:
+    def _refuse(
+        self, wire: ProxyWire, held: Reservation, size: int, said: Mapping[str, str], status: int = STATUSES[0]
+    ) -> web.Response:
         """Answer a request of this many bytes for which the budgets have no room. said: further headers."""
         self.statistics.count_request("stopped", size)
-        refusal = wire.refusal("budget", f"endstop made no request: {held.detail}")
+        refusal = wire.refusal("budget", f"endstop made no request: {held.detail}", status)
         return own_reply(refusal, {**said, MARK: "stopped"})
 
     def _may_count(self, incoming: web.Request) -> bool:
@@ -342,7 +361,10 @@ class Proxy:
         """Find the run of a request, and report what is new to it. Return None if the run cannot be followed."""
         try:
             digests = digests_of(request.items)
-            run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), agent_of(incoming))
+            session = incoming.headers.get(SESSION, "")
+            while (before := self.runs.at_end(request, digests, session)) is not None:
+                await wait_for_rest(before, self._clock)
+            run = self.runs.find(request, digests, session, agent_of(incoming))
             if not run.known and self.options.offer_completion and not self.options.dry_run:
                 run.offers_completion = lacks_completion(request, self.options.completion)
             if not run.known and self._open_check is not None and self._has_check(request):
@@ -357,13 +379,13 @@ class Proxy:
             exchange.guard(lambda: exchange.begin(digests))
             return exchange
         exchange.holds_end = True
-        run.busy = True  # another request that begins alike does not belong to this run
+        run.response = exchange  # another request that begins alike does not belong to this run
         try:
             await self._look_at_check(run, run.check)
             exchange.guard(lambda: exchange.begin(digests))
             await run.check.begin()
         finally:
-            run.busy = False
+            run.response = None
         return exchange
 
     async def _look_at_check(self, run: AgentRun, check: AgentCheck) -> None:
@@ -395,21 +417,16 @@ class Proxy:
         Does not ask if the budgets have no room for them.
         """
         run = exchange.run
-        run.busy = True
+        run.response = exchange
         held = None
         try:
             held = await self._requests.reserve(incoming, len(body), exchange.request.model, exchange.said)
             if not self.options.dry_run and (held is None or held.refused is None):
                 await self._hear_closing_words(incoming, exchange)
         finally:
-            run.busy = False
             exchange.guard(run.end)
             run.follower.rest()
-            if held is not None:
-                held.settle(exchange.usage)
-            if exchange.usage is not None:
-                self.statistics.count_usage(exchange.usage)
-            self.runs.note_response(run, exchange.request)
+            self._release(exchange, held)
 
     async def _hear_closing_words(self, incoming: web.Request, exchange: FollowedExchange) -> None:
         policy = exchange.run.follower.policy
@@ -445,23 +462,24 @@ class Proxy:
         stop = exchange.stop
         if stop is None:
             return []
-        outcome = exchange.run.follower.outcome
+        run = exchange.run
         id = f"endstop-{uuid4().hex[:12]}"
         completed = stop.final_status == "completed"
         if completed and exchange.request.after and not exchange.may_be_answered:
             return []  # the provider would not know the response after which the conversation continues
-        closing, usage = exchange.run.closing, exchange.usage or Usage()
-        if closing is not None and closing.take():
+        closing, usage = run.closing, exchange.usage or Usage()
+        has_text = closing is not None or completed or self.options.on_stop == "text"
+        if not (has_text and run.own.may_be_text()) and stop.reason != "completed":
+            reply = exchange.wire.refusal(stop.reason, stopped_text(stop, run.follower), run.own.next_status())
+            return [own_reply(reply, {**exchange.headers, MARK: "stopped"})]
+        if closing is not None:
             reply = exchange.wire.reply(exchange.request, closing.text, closing.id or id, usage)
             return [own_reply(reply, {**exchange.headers, MARK: "closing"})]
-        if completed or self.options.on_stop == "text":
-            text = end_text(stop, outcome)
-            reply = exchange.wire.reply(exchange.request, text, id, usage)
-            if completed:
-                exchange.keep_unstored(id, text)
-                self.runs.note_response(exchange.run, exchange.request)
-        else:
-            reply = exchange.wire.refusal(stop.reason, stopped_text(stop))
+        text = end_text(stop, run.follower)
+        reply = exchange.wire.reply(exchange.request, text, id, usage)
+        if completed:
+            exchange.keep_unstored(id, text)
+            self.runs.note_response(run, exchange.request)
         return [own_reply(reply, {**exchange.headers, MARK: "answered" if completed else "stopped"})]
 
     async def _pass_through(

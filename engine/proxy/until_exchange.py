@@ -19,12 +19,14 @@ from ..decision.errors import error_text
 from ..follow.agent_check import AgentCheck
 from ..formats.parsing import as_dict
 from ..providers._logging import log_warning
+from ..providers.clock import Clock
 from ..providers.errors import Cancelled
 from ..providers.surrogate_pairs import encodable
 from ..records.known_secrets import KnownSecrets
 from .agent_replies import can_be_followed, is_stream, unread_text
 from .bodies import read_body
 from .exchange import FollowedExchange, splitter_of
+from .late_usage import read_rest
 from .statistics_page import Statistics
 from .upstream_connections import blocks_of
 from .upstream_requests import UpstreamRequests
@@ -33,16 +35,23 @@ from .upstream_requests import UpstreamRequests
 class UntilExchanges:
     """Responses as agents get them: each up to its cut, with those that continue it.
 
-    who_left: says who left a response that breaks off.
+    who_left: says who left a response that breaks off. clock: limits the wait for the rest of one that was left at its
+    end.
     """
 
     def __init__(
-        self, requests: UpstreamRequests, statistics: Statistics, secrets: KnownSecrets, who_left: Callable[[], str]
+        self,
+        requests: UpstreamRequests,
+        statistics: Statistics,
+        secrets: KnownSecrets,
+        who_left: Callable[[], str],
+        clock: Clock,
     ) -> None:
         self._requests = requests
         self._statistics = statistics
         self._secrets = secrets
         self._who_left = who_left
+        self._clock = clock
 
     async def stream(
         self, incoming: web.Request, reply: aiohttp.ClientResponse, exchange: FollowedExchange
@@ -67,11 +76,14 @@ class UntilExchanges:
                     for event, _ in events.feed(block):
                         yield end.go_on(event)
         except (asyncio.CancelledError, GeneratorExit):
-            second.close()
-            again.guard(again.left, Cancelled(f"{self._who_left()} in the middle of the response"))
+            try:
+                await read_rest(second, again, self._clock)
+            finally:
+                second.close()
+                again.guard(again.broke_off, Cancelled(f"{self._who_left()} in the middle of the response"))
             raise
         except aiohttp.ClientError as error:
-            again.guard(again.failed, self._requests.failure(error))
+            again.guard(again.broke_off, self._requests.failure(error))
             raise
         finally:
             if again.usage is not None:

@@ -212,8 +212,8 @@ class ProxyWire(Struct, frozen=True, kw_only=True):
     open_end: Callable[[WireRequest], ReplyEnd]
     reply: Callable[[WireRequest, str, str, Usage], OwnReply]
     """A whole response with this text, from (request, text, id, usage)."""
-    refusal: Callable[[str, str], OwnReply]
-    """The wire's own error that no client retries, from (reason, detail)."""
+    refusal: Callable[[str, str, int], OwnReply]
+    """The wire's own error that no client retries, from (reason, detail, status). status: 400 or 404."""
     tool: Callable[[ToolSpec], dict[str, Any]]
     """A tool as a request offers it."""
     without_call: Callable[[dict[str, Any], str, str], None]

@@ -126,7 +126,7 @@ async def test_with_the_proxy_beside_them_the_response_is_cut_at_the_completion(
 
 async def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(model: EndlessModel, tmp_path: Path) -> None:
     said, _ = await run(options(model, "circle", tmp_path, endstop(tmp_path)))
-    assert said.startswith("PostToolBatch says: [endstop stopped this run: stuck: ")
+    assert said.startswith("PostToolBatch says: [endstop stopped this run: the call ")
     assert len(model.requests) == 6
     nudges = records.nudges(tmp_path / "runs")
     assert len(nudges) == len(set(nudges)) == 3
@@ -226,7 +226,7 @@ async def test_a_sub_agent_has_a_run_of_its_own_and_the_agent_above_is_told_why_
         above = [request for request in model.requests if request]
     ends = {run.started.prompt: run.finished.outcome for run in records.runs_in(tmp_path / "runs") if run.finished}
     assert (ends["Look."] if background else ends[None]).stop_reason == "stuck"
-    assert "[endstop stopped this run: stuck: " in json.dumps(above[-1]["messages"])
+    assert "[endstop stopped this run: the call " in json.dumps(above[-1]["messages"])
     assert ends["go"].stop_reason == "text_final"
 
 

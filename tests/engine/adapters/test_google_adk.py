@@ -109,7 +109,7 @@ async def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(
     model: EndlessModel, tmp_path: Path, streamed: bool
 ) -> None:
     events = await run_followed(gemini(model, "circle"), tmp_path, streamed=streamed)
-    assert text(events[-1]).startswith("[endstop stopped this run: stuck: ")
+    assert text(events[-1]).startswith("[endstop stopped this run: the call ")
     assert events[-1].custom_metadata["endstop"]["stop"] == "stuck"
     assert len(model.requests) == 6
     assert len(model.nudges()) == len(set(model.nudges())) == 3
@@ -194,7 +194,7 @@ async def test_agents_that_hand_over_to_each_other_for_ever_are_one_run_that_end
     second = agent(plugin, gemini(model, "to_first"), "second", tools=[])
     first = agent(plugin, gemini(model, "to_second"), "first", tools=[], sub_agents=[second])
     events = await run(first, plugin)
-    assert text(events[-1]).startswith("[endstop stopped this run: stuck: ")
+    assert text(events[-1]).startswith("[endstop stopped this run: the call ")
     assert len(model.requests) < MOST
     ((reason, _),) = records.ends(tmp_path)
     assert reason == "stuck"
@@ -223,7 +223,7 @@ async def test_a_model_that_is_not_wrapped_is_followed_whole_and_not_cut(
     assert text(events[-1]) == "port is 8080"
     assert model.chunks_after == AFTER
     events = await run(agent(None, gemini(model, "circle")), plugin, streamed=streamed)
-    assert text(events[-1]).startswith("[endstop stopped this run: stuck: ")
+    assert text(events[-1]).startswith("[endstop stopped this run: the call ")
     await run(agent(None, gemini(model, "talker")), plugin, streamed=streamed)
     assert records.ends(tmp_path) == [("completed", 3), ("stuck", 6), ("text_final", 1)]
 
@@ -285,7 +285,7 @@ async def test_structured_output_is_a_completion_and_a_stop_in_its_place_an_erro
     assert json.loads(text((await run(typed, plugin))[-1])) == {"summary": "port is 8080"}
     typed = agent(plugin, gemini(model, "circle"), tools=[work], output_schema=Summary)
     last = (await run(typed, plugin))[-1]
-    assert last.error_message.startswith("[endstop stopped this run: stuck: ")
+    assert last.error_message.startswith("[endstop stopped this run: the call ")
     assert records.ends(tmp_path) == [("completed", 3), ("stuck", 6)]
 
 

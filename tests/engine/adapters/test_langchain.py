@@ -70,7 +70,7 @@ async def test_a_completion_is_cut_and_ends_the_agent_with_its_summary(
 
 async def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(model: EndlessModel, tmp_path: Path) -> None:
     state = await agent(model, "circle", endstop(tmp_path)).ainvoke(GO, {"recursion_limit": MOST})
-    assert last(state).text.startswith("[endstop stopped this run: stuck: ")
+    assert last(state).text.startswith("[endstop stopped this run: the call ")
     assert last(state).text.endswith("The task may be unfinished.]")
     assert len(model.requests) == 6
     assert len(model.nudges()) == len(set(model.nudges())) == 3

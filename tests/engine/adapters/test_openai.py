@@ -104,7 +104,7 @@ def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(
 ) -> None:
     with endstop(tmp_path).client(real) as client:
         text, messages = loop(client, "circle", stream=stream)
-    assert text.startswith("[endstop stopped this run: stuck: ")
+    assert text.startswith("[endstop stopped this run: the call ")
     assert len(model.requests) == 6
     assert len(model.nudges()) == len(set(model.nudges())) == 3
     assert [one["content"] for one in messages if one["role"] == "user"] == ["go"]  # the loop's own list is its own

@@ -81,7 +81,7 @@ async def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(
     model: EndlessModel, tmp_path: Path, streamed: bool
 ) -> None:
     result = await run(model, "circle", endstop(tmp_path), streamed=streamed)
-    assert result.final_output.startswith("[endstop stopped this run: stuck: ")
+    assert result.final_output.startswith("[endstop stopped this run: the call ")
     assert len(model.requests) == 6
     assert len(model.nudges()) == len(set(model.nudges())) == 3
     kept = [model.nudges(number) for number in range(6)]

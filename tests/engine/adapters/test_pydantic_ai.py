@@ -66,7 +66,7 @@ def test_it_runs_without_async(model: EndlessModel, tmp_path: Path) -> None:
 
 async def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(model: EndlessModel, tmp_path: Path) -> None:
     result = await agent(model, "circle", endstop(tmp_path)).run("go", usage_limits=MOST)
-    assert result.output.startswith("[endstop stopped this run: stuck: ")
+    assert result.output.startswith("[endstop stopped this run: the call ")
     assert len(model.requests) == 6
     assert len(model.nudges()) == len(set(model.nudges())) == 3
     assert records.nudges(tmp_path) == model.nudges()

@@ -70,7 +70,7 @@ def test_it_runs_without_async_and_for_who_reads_the_events(model: EndlessModel,
 
 async def test_a_circle_is_nudged_once_and_ends_with_a_marked_text(model: EndlessModel, tmp_path: Path) -> None:
     result = await agent(real(model, "circle"), endstop(tmp_path)).invoke_async("go", limits=LIMITS)
-    assert str(result).startswith("[endstop stopped this run: stuck: ")
+    assert str(result).startswith("[endstop stopped this run: the call ")
     assert (result.stop_reason, result.state["endstop"]["stop"]) == ("end_turn", "stuck")
     assert len(model.requests) == 6
     assert len(model.nudges()) == len(set(model.nudges())) == 3
@@ -124,7 +124,7 @@ async def test_an_agent_that_is_a_tool_has_runs_of_its_own(model: EndlessModel, 
     assert records.ends(tmp_path) == [("completed", 3), ("stuck", 6), ("stuck", 6)]
     above = next(run for run in records.runs_in(tmp_path) if run.started.prompt == "go")
     results = [one.content for one in above.events if type(one).__name__ == "ToolCallResult"]
-    assert [text.startswith("[endstop stopped this run: stuck: ") for text in results] == [True, True, False]
+    assert [text.startswith("[endstop stopped this run: the call ") for text in results] == [True, True, False]
 
 
 async def test_a_conversation_that_goes_on_is_another_run(model: EndlessModel, tmp_path: Path) -> None:

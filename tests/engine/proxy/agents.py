@@ -12,6 +12,7 @@ import aiohttp
 from aiohttp import web
 from endstop.decision import POLICIES, Policy
 from endstop.process.tokens import Tokens
+from endstop.providers.clock import Clock
 from endstop.providers.prices import Prices
 from endstop.proxy import Proxy, ProxyOptions
 from endstop.proxy.day_budgets import DayBudgets
@@ -132,6 +133,7 @@ async def proxy_before(
     statistics: Statistics | None = None,
     budgets: DayBudgets | None = None,
     tracer_provider: Any = None,
+    clock: Clock | None = None,
     **options: Any,
 ) -> AsyncIterator[tuple[str, Proxy]]:
     """A proxy before this URL, and its own."""
@@ -142,6 +144,7 @@ async def proxy_before(
         statistics=statistics,
         budgets=budgets,
         tracer=None if tracer_provider is None else ProxyTracer(upstream, tracer_provider),
+        clock=clock,
         open_check=None if getattr(followers, "until", None) is None else followers.open_check,
     )
     await proxy.open()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
+from aiohttp import web
+from endstop import read_record
 
 anthropic = pytest.importorskip(
     "anthropic", reason="Anthropic's client is not installed: `pip install .[test]` brings it"
@@ -50,6 +53,31 @@ async def test_a_run_ends_with_its_completion(wire: Wire, streams: bool, blocks:
     assert "and now I check again" not in str(run.seen)
 
 
+class HoldsOn(Vendors):
+    """A provider that sends each response whole, and does not end its stream."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        await super().handle(request)
+        return await asyncio.Event().wait()  # type: ignore[return-value]
+
+
+async def test_a_client_that_leaves_each_stream_at_its_last_event_has_a_run_with_all_its_tokens(
+    wire: Wire, streams: bool, blocks: bool, tmp_path: Path
+) -> None:
+    if not streams:
+        pytest.skip("a whole response has no last event")
+    async with proxied(HoldsOn("ordinary"), tmp_path) as (url, _, proxy):
+        run = await run_agent(wire, url, streams=True, blocks=blocks, leaves=True)
+        assert run[:2] == (3, TEXT)
+        await proxy.idle()
+        used = proxy.statistics.total.usage
+        assert (used.input_tokens, used.output_tokens, proxy.statistics.total.estimated_tokens) == (60, 15, 0)
+    (record,) = tmp_path.glob("*.jsonl")
+    (ended,) = read_record(record).runs
+    assert ended.finished is not None
+    assert (ended.finished.outcome.steps, ended.finished.outcome.requests) == (3, 3)
+
+
 async def test_a_circle_ends_with_an_error_that_is_not_retried_and_says_why(
     wire: Wire, streams: bool, blocks: bool, tmp_path: Path
 ) -> None:
@@ -60,7 +88,7 @@ async def test_a_circle_ends_with_an_error_that_is_not_retried_and_says_why(
         assert proxy.statistics.total.requests == {"followed": 6, "stopped": 1}
     assert len(vendors.requests) == 6
     assert caught.value.status_code == 400
-    assert "endstop stopped this run: stuck: " in str(caught.value)
+    assert "endstop stopped this run: the call " in str(caught.value)
     assert "endstop_stuck" in str(caught.value)
     assert caught.value.response.headers["x-endstop"] == "stopped"
 
@@ -70,7 +98,7 @@ async def test_a_circle_can_end_with_a_marked_text(wire: Wire, streams: bool, bl
     async with proxied(vendors, tmp_path, on_stop="text") as (url, _, _):
         run = await run_agent(wire, url, streams=streams, blocks=blocks)
     assert run.requests == 7
-    assert run.text.startswith("[endstop stopped this run: stuck: ")
+    assert run.text.startswith("[endstop stopped this run: the call ")
     assert len(vendors.requests) == 6
 
 

@@ -22,6 +22,7 @@ from endstop.proxy import Proxy, ProxyOptions
 from endstop.proxy.exchange import LARGEST_FOLLOWED
 from endstop.proxy.proxy_server import RunFollowers, proxy_runner
 from endstop.records.recorder import RecordWriter
+from endstop.testing import FakeClock
 from msgspec.structs import replace
 from yarl import URL
 
@@ -58,7 +59,7 @@ async def test_a_stop_can_be_a_text_that_says_so(tmp_path: Path) -> None:
     async with proxied(Provider(same=True), tmp_path, on_stop="text") as (url, client, _):
         requests, status, text, mark = await run_agent(url, client, streams=True)
     assert (requests, status, mark) == (7, 200, "stopped")
-    assert text.startswith("[endstop stopped this run: stuck: ")
+    assert text.startswith("[endstop stopped this run: the call ")
 
 
 async def test_a_dry_run_changes_nothing_and_says_what_it_would_do(tmp_path: Path) -> None:
@@ -79,21 +80,21 @@ async def test_agents_with_the_same_first_message_are_two_runs(tmp_path: Path) -
 
 
 async def test_a_run_is_idle_from_the_end_of_its_response_on(tmp_path: Path) -> None:
-    now = [0.0]
+    clock = FakeClock()
 
     class Slow(Provider):
         async def handle(self, request: web.Request) -> web.StreamResponse:
-            now[0] += 50  # longer than a run may be idle
+            await clock.advance(50)  # longer than a run may be idle
             return await super().handle(request)
 
     provider = Slow()
     async with serving(provider.handle) as upstream, aiohttp.ClientSession() as client:
-        proxy = Proxy(ProxyOptions(upstream=upstream, idle_seconds=40), FOLLOWERS.open, lambda: now[0])
+        proxy = Proxy(ProxyOptions(upstream=upstream, idle_seconds=40), FOLLOWERS.open, clock)
         await proxy.open()
         async with listening(proxy_runner(proxy)) as url:
             assert await run_agent(url, client, streams=True) == (4, 200, "port is 8080", "answered")
             assert len(proxy.runs) == 1
-            now[0] += 41
+            await clock.advance(41)
             async with client.post(f"{url}/v1/embeddings") as reply:
                 assert reply.status == 200
             assert len(proxy.runs) == 0
@@ -246,7 +247,7 @@ async def test_a_stopped_request_that_is_sent_again_is_stopped_again(header: dic
         await run_agent(url, client, streams=True)
         again = {"model": "m", "messages": circle(provider), "tools": [tool("work"), tool("finish_task")]}
         async with client.post(f"{url}/v1/chat/completions", json=again) as reply:
-            assert reply.status == 400
+            assert reply.status == 404
     assert len(provider.requests) == 6
 
 

@@ -267,16 +267,19 @@ async def test_an_agent_that_leaves_while_the_check_runs_leaves_the_provider_too
         assert not proxy.statistics.total.cuts
 
 
-async def test_the_same_request_again_after_the_cut_is_answered_with_the_same_end(work: Path, records: Path) -> None:
+async def test_the_same_request_again_after_the_cut_is_an_error_that_says_why(work: Path, records: Path) -> None:
     vendors = Beside("talker")
     until = until_streaming(vendors, work, events=5)
     async with proxied(vendors, records, policy=POLICY, until=until, workspace=str(work.parent)) as (url, client, _p):
         with anyio.fail_after(60):
             await run_agent(CHAT, url, streams=True, blocks=False)
         again = vendors.requests[-1]
-        async with client.post(f"{url}/v1/chat/completions", json=again) as reply:
-            assert reply.headers["x-endstop"] == "answered"
-            assert SAID in await reply.text()
+        for status in (400, 404, 404):
+            async with client.post(f"{url}/v1/chat/completions", json=again) as reply:
+                assert (reply.status, reply.headers["x-endstop"]) == (status, "stopped")
+                error = (await reply.json())["error"]
+            assert error["code"] == "endstop_until_met"
+            assert "passes" in error["message"]
     assert len(vendors.requests) == 2
 
 

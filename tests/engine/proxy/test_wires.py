@@ -189,7 +189,7 @@ async def run_anthropic(
             body = {"model": "m", "max_tokens": 99, "messages": messages, "stream": streams, "tools": tools}
             async with client.post(f"{url}/v1/messages", json=body) as reply:
                 if reply.status != 200:
-                    return number, reply.status, (await reply.json())["error"]["message"]
+                    return number, reply.status, (await reply.json())["error"]["code"]
                 message = await read_anthropic(reply) if streams else await reply.json()
             del messages[-1]["cache_control"]
             messages.append({"role": "assistant", "content": message["content"]})
@@ -260,7 +260,7 @@ async def test_a_circle_ends_with_an_error_on_each_wire(
     async with proxied(vendor, tmp_path) as (url, _, _):
         requests, status, said = await run(url, streams=streams)
     assert (requests, status) == (7, 400)
-    assert said.startswith("endstop_stuck")
+    assert said == "endstop_stuck"
     assert len(vendor.requests) == 6
 
 
@@ -271,7 +271,7 @@ async def test_a_stop_as_a_text_is_a_whole_response_on_each_wire(
     async with proxied(provider(same=True), tmp_path, on_stop="text") as (url, _, _):
         requests, status, said = await run(url, streams=True)
     assert (requests, status) == (7, 200)
-    assert said.startswith("[endstop stopped this run: stuck: ")
+    assert said.startswith("[endstop stopped this run: the call ")
 
 
 @pytest.mark.parametrize("streams", [True, False])

@@ -154,6 +154,14 @@ class Wire:
     def final(self, stream: Any) -> Any:
         raise NotImplementedError
 
+    def at_last(self, stream: Any, event: Any) -> Any:
+        """The response as far as the client has it, if this event is the last one; None otherwise."""
+        raise NotImplementedError
+
+    def items(self, whole: dict[str, Any]) -> list[Any]:
+        """A whole response as items of the conversation that goes on from it."""
+        raise NotImplementedError
+
     def result(self, calls: list[tuple[str, str]]) -> list[Any]:
         """The results of calls, as items."""
         raise NotImplementedError
@@ -210,6 +218,10 @@ class Chat(Wire):
     def final(self, stream: Any) -> Any:
         return stream.get_final_completion()
 
+    def at_last(self, stream: Any, event: Any) -> Any:
+        ends = event.type == "chunk" and event.chunk.usage is not None
+        return stream.current_completion_snapshot if ends else None
+
     def read(self, response: Any) -> tuple[str, list[tuple[str, str]], list[Any]]:
         message = response.choices[0].message
         calls = [(call.id, call.function.name) for call in message.tool_calls or []]
@@ -217,6 +229,9 @@ class Chat(Wire):
         for call in item.get("tool_calls", []):
             call["function"].pop("parsed_arguments", None)
         return message.content or "", calls, [item]
+
+    def items(self, whole: dict[str, Any]) -> list[Any]:
+        return [choice["message"] for choice in whole["choices"]]
 
     def result(self, calls: list[tuple[str, str]]) -> list[Any]:
         return [{"role": "tool", "tool_call_id": id, "content": "ok"} for id, _ in calls]
@@ -286,6 +301,9 @@ class Messages(Wire):
     def final(self, stream: Any) -> Any:
         return stream.get_final_message()
 
+    def at_last(self, stream: Any, event: Any) -> Any:
+        return stream.current_message_snapshot if event.type == "message_stop" else None
+
     def read(self, response: Any) -> tuple[str, list[tuple[str, str]], list[Any]]:
         calls = [(block.id, block.name) for block in response.content if block.type == "tool_use"]
         texts = [block.text for block in response.content if block.type == "text"]
@@ -295,6 +313,9 @@ class Messages(Wire):
             for block in response.content
         ]
         return "".join(texts), calls, [{"role": "assistant", "content": content}]
+
+    def items(self, whole: dict[str, Any]) -> list[Any]:
+        return [{"role": "assistant", "content": whole["content"]}]
 
     def result(self, calls: list[tuple[str, str]]) -> list[Any]:
         results = [{"type": "tool_result", "tool_use_id": id, "content": "ok"} for id, _ in calls]
@@ -369,11 +390,17 @@ class Responses(Wire):
     def final(self, stream: Any) -> Any:
         return stream.get_final_response()
 
+    def at_last(self, stream: Any, event: Any) -> Any:
+        return event.response if event.type == "response.completed" else None
+
     def read(self, response: Any) -> tuple[str, list[tuple[str, str]], list[Any]]:
         calls = [(item.call_id, item.name) for item in response.output if item.type == "function_call"]
         unknown = {"parsed_arguments": True, "content": {"__all__": {"parsed"}}}
         items = [item.model_dump(exclude_none=True, exclude=unknown, warnings=False) for item in response.output]
         return response.output_text, calls, items
+
+    def items(self, whole: dict[str, Any]) -> list[Any]:
+        return [*whole["output"]]
 
     def result(self, calls: list[tuple[str, str]]) -> list[Any]:
         return [{"type": "function_call_output", "call_id": id, "output": "ok"} for id, _ in calls]
@@ -504,12 +531,14 @@ async def run_agent(
     blocks: bool,
     names: tuple[str, ...] = NAMES,
     seen: list[Any] | None = None,
+    leaves: bool = False,
 ) -> Run:
     """An agent on the vendor's client whose rule is "no calls: end".
 
-    blocks: whether the client is the blocking one. seen: gets the client's objects as they come.
+    blocks: whether the client is the blocking one. seen: gets the client's objects as they come. leaves: whether it
+    leaves each stream at its last event.
     """
-    loop = _Loop(wire, [] if seen is None else seen)
+    loop = _Loop(wire, [] if seen is None else seen, leaves=leaves)
     if blocks:
         return await asyncio.to_thread(_run_blocking, loop, url, streams, names)
     async with wire.client(url, blocks=False) as client:
@@ -518,8 +547,10 @@ async def run_agent(
             if streams:
                 async with opened as stream:
                     async for event in stream:
-                        loop.see(event)
-                    response = await wire.final(stream)
+                        if (response := loop.see_event(stream, event)) is not None:
+                            break
+                    else:
+                        response = await wire.final(stream)
             else:
                 response = await opened
             loop.take(response)
@@ -533,8 +564,10 @@ def _run_blocking(loop: _Loop, url: str, streams: bool, names: tuple[str, ...]) 
             if streams:
                 with opened as stream:
                     for event in stream:
-                        loop.see(event)
-                    response = loop.wire.final(stream)
+                        if (response := loop.see_event(stream, event)) is not None:
+                            break
+                    else:
+                        response = loop.wire.final(stream)
             else:
                 response = opened
             loop.take(response)
@@ -544,8 +577,9 @@ def _run_blocking(loop: _Loop, url: str, streams: bool, names: tuple[str, ...]) 
 class _Loop:
     """What an agent's loop keeps between its requests, with either client. It ends at a response without calls."""
 
-    def __init__(self, wire: Wire, seen: list[Any]) -> None:
+    def __init__(self, wire: Wire, seen: list[Any], *, leaves: bool) -> None:
         self.wire = wire
+        self._leaves = leaves
         self.items: list[Any] = [wire.prompt("go")]
         self.run = Run(0, "went on", seen)
         self.ended = False
@@ -553,6 +587,11 @@ class _Loop:
     def see(self, given: Any) -> None:
         """Keep an object of the client as a dictionary."""
         self.run.seen.append(given.model_dump(warnings=False))
+
+    def see_event(self, stream: Any, event: Any) -> Any:
+        """Keep an event of a stream. Return the response if the stream is left here."""
+        self.see(event)
+        return self.wire.at_last(stream, event) if self._leaves else None
 
     def take(self, response: Any) -> None:
         """Answer the calls of a response, or end."""
