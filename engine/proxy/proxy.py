@@ -33,7 +33,7 @@ from ..providers.endpoint_url import public_url
 from ..providers.errors import Cancelled, ProviderError, Unreachable
 from ..records.known_secrets import KnownSecrets
 from .agent_replies import abort, can_be_followed, error_reply, is_stream, own_reply, unread_text
-from .agent_runs import AgentRun, AgentRuns, digests_of
+from .agent_runs import AgentRun, AgentRuns
 from .anthropic_wire import ANTHROPIC
 from .bodies import UnfinishedBody, arriving, model_of, read_body, read_request, unpacked
 from .chat_wire import CHAT
@@ -340,8 +340,7 @@ class Proxy:
     ) -> FollowedExchange | None:
         """Find the run of a request, and report what is new to it. Return None if the run cannot be followed."""
         try:
-            digests = digests_of(request.items)
-            run = self.runs.find(request, digests, incoming.headers.get(SESSION, ""), agent_of(incoming))
+            run, place = self.runs.find(request, incoming.headers.get(SESSION, ""), agent_of(incoming))
             if not run.known and self.options.offer_completion and not self.options.dry_run:
                 run.offers_completion = lacks_completion(request, self.options.completion)
             if not run.known and self._open_check is not None and self._has_check(request):
@@ -353,13 +352,13 @@ class Proxy:
             log_warning("a run cannot be followed: its requests are passed through", error=said)
             return None
         if run.check is None:
-            exchange.guard(lambda: exchange.begin(digests))
+            exchange.guard(lambda: exchange.begin(place))
             return exchange
         exchange.holds_end = True
         run.busy = True  # another request that begins alike does not belong to this run
         try:
             await self._look_at_check(run, run.check)
-            exchange.guard(lambda: exchange.begin(digests))
+            exchange.guard(lambda: exchange.begin(place))
             await run.check.begin()
         finally:
             run.busy = False

@@ -18,6 +18,7 @@ from ..formats.openai import add_message, parse_tools
 from ..formats.parsing import as_dict, as_list, as_text
 from ..formats.response_items import merge_items
 from ..formats.session_builder import SessionBuilder
+from ..formats.text_calls import read_text_calls
 from ..providers.event_stream import EventStream, decode_loosely, json_values, quoted
 from ..providers.sse_decoder import ErrorEvent, SSEDecoder
 from ..providers.surrogate_pairs import EncodableEvents
@@ -250,7 +251,7 @@ def read_messages(items: Sequence[Any]) -> list[ImportedMessage]:
     But for those at the beginning of items that go on from a response which is not among them.
     """
     builder = SessionBuilder(ImportedSession())
-    for message in merge_items([*_missing_calls(items), *items], builder.session):
+    for message in merge_items([*_missing_calls(items), *read_text_calls(items)], builder.session):
         add_message(builder, message)
     return builder.session.messages
 

@@ -1,0 +1,188 @@
+"""Signs by which a response is found again in the history that an agent sends.
+
+Agents rewrite their histories: they shorten results, strip thoughts, add marks and notes, encode arguments anew, merge
+messages, or put a summary in the place of all of them. What a response is known by survives that: the ids of its calls,
+their names and arguments, and its text. An id that no other conversation can have is enough by itself. All else counts
+only together with the conversation's beginning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from ..decision import AssistantMessage, ToolCall, UserMessage
+from ..formats.imported_session import ImportedMessage
+from .wire import WireRequest, is_from_model, read_messages
+
+if TYPE_CHECKING:
+    from .agent_runs import AgentRun
+
+LONG_LINE = 60
+"""Minimum length of a line that tells a text from all others."""
+SUMMARY_LINES = 8
+"""Maximum number of lines by which a text is found again in a conversation that begins with it anew."""
+_COUNTED = re.compile(r"[^0-9]*[0-9]{0,4}|[0-9.+]+")
+"""Ids that a server counts up in each conversation, such as `call_1` and `functions.bash:0`."""
+_SHORTEST_ID = 8
+
+
+class KnownResponse(Struct, eq=False):
+    """A response of a run, or its beginning, before any response."""
+
+    run: AgentRun
+    signs: list[bytes] = []
+    id: str = ""
+    """Its id at the provider."""
+    call_ids: frozenset[str] = frozenset()
+    """The ids of its calls."""
+    told: set[int] = msgspec.field(default_factory=set)
+    """Hashes of the messages behind it that were reported to the follower."""
+
+    def take_new(self, messages: Iterable[ImportedMessage]) -> list[ImportedMessage]:
+        """Return the messages behind the response that were not reported, and note that they are."""
+        new = []
+        times: dict[int, int] = {}
+        for one in messages:
+            key = hash(_content(one))
+            times[key] = times.get(key, 0) + 1
+            key = hash((key, times[key]))
+            if key not in self.told:
+                self.told.add(key)
+                new.append(one)
+        return new
+
+
+def _content(one: ImportedMessage) -> Any:
+    """Return what makes a message the same again. The first result of a call is its only one."""
+    message = one.message
+    if isinstance(message, UserMessage):
+        return message.text, len(message.images)
+    if isinstance(message, AssistantMessage):
+        return message.text, message.calls
+    return getattr(message, "call_id", None)
+
+
+class ResponseIndex:
+    """The known responses, by their signs."""
+
+    def __init__(self) -> None:
+        self._by_sign: dict[bytes, list[KnownResponse]] = {}
+
+    def add(self, response: KnownResponse, signs: Iterable[bytes]) -> None:
+        """Add signs of a response."""
+        for sign in signs:
+            if sign not in response.signs:
+                response.signs.append(sign)
+                self._by_sign.setdefault(sign, []).append(response)
+
+    def remove(self, response: KnownResponse) -> None:
+        """Remove a response."""
+        for sign in response.signs:
+            others = self._by_sign.get(sign, [])
+            if response in others:
+                others.remove(response)
+            if not others:
+                self._by_sign.pop(sign, None)
+
+    def all(self, sign: bytes) -> Sequence[KnownResponse]:
+        """Return the responses with a sign, oldest first."""
+        return self._by_sign.get(sign, ())
+
+    def like(self, said: AssistantMessage, key: bytes) -> Iterator[KnownResponse]:
+        """Yield the known responses that may be what the model says in a history, those that are known best first.
+
+        key: of the conversation.
+        """
+        ids = {call.id for call in said.calls if is_unique(call.id)}
+        text = () if said.calls else _text_signs(said.text, long_lines(said.text), key)
+        for sign in chain(_call_signs(said.calls, key), text):
+            for response in reversed(self.all(sign)):
+                known = {id for id in response.call_ids if is_unique(id)}
+                if not (ids and known) or ids & known:  # otherwise their ids tell that they are not the same
+                    yield response
+
+
+def is_unique(id: str) -> bool:
+    """Return whether no other conversation has a call with this id, as far as its form tells."""
+    return len(id) >= _SHORTEST_ID and not _COUNTED.fullmatch(id)
+
+
+def signs_of(said: AssistantMessage, key: bytes) -> list[bytes]:
+    """Return the signs of a response of the model, in a conversation with this key."""
+    lines = sorted(long_lines(said.text), key=len)[-1:]
+    return list(dict.fromkeys([*_call_signs(said.calls, key), *_text_signs(said.text, lines, key)]))
+
+
+def _call_signs(calls: Sequence[ToolCall], key: bytes) -> Iterator[bytes]:
+    """Yield the signs of calls, the best first."""
+    for call in calls:
+        yield _sign(b"", "id", call.id) if is_unique(call.id) else _sign(key, "id", call.id, call.name)
+    for call in calls:
+        yield _sign(key, "call", call.name, _arguments(call))
+
+
+def _text_signs(text: str, lines: Iterable[str], key: bytes) -> Iterator[bytes]:
+    if text.strip():
+        yield _sign(key, "text", " ".join(text.split()))
+    for line in lines:
+        yield _sign(key, "line", line)
+
+
+def summary_signs(text: str) -> list[bytes]:
+    """Return the signs by which a text is found again in a conversation that begins with it anew."""
+    lines = sorted(set(long_lines(text)), key=len)[-SUMMARY_LINES:]
+    return [summary_sign(line) for line in lines]
+
+
+def summary_sign(line: str) -> bytes:
+    """Return the sign of a line of a text that a conversation begins with anew."""
+    return _sign(b"", "summary", line)
+
+
+def response_sign(id: str) -> bytes:
+    """Return the sign of a response, or a conversation, that is stored at the provider under this id."""
+    return _sign(b"", "stored", id)
+
+
+def beginning_signs(request: WireRequest, session: str) -> tuple[bytes, bytes]:
+    """Return the key of a request's conversation, and the sign of its beginning.
+
+    The key is the session in the request's header, or what the user said first. The beginning is also the agent's: its
+    system prompt and its tools.
+    """
+    first = next((place for place, item in enumerate(request.items) if is_from_model(item)), len(request.items))
+    said = [one for one in read_messages(request.items[:first]) if isinstance(one.message, UserMessage)]
+    prompts = [one for one in said if one.origin == "user"] or said
+    prompt = _sign(b"", "prompt", *(_text_of(one) for one in prompts))
+    key = _sign(b"", "session", session) if session else prompt
+    tools = sorted(tool.name for tool in request.tools)
+    return key, _sign(key, "beginning", prompt.hex(), request.system, *tools)
+
+
+def long_lines(text: str) -> list[str]:
+    """Return the lines of a text that tell it from others."""
+    return [line for line in map(str.strip, text.splitlines()) if len(line) >= LONG_LINE]
+
+
+def _text_of(one: ImportedMessage) -> str:
+    return one.message.text if isinstance(one.message, UserMessage) else ""
+
+
+def _arguments(call: ToolCall) -> str:
+    """Return the arguments in a form that does not depend on how they are written."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(call.arguments), order="sorted").decode()
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return call.arguments.strip()
+
+
+def _sign(key: bytes, *parts: str) -> bytes:
+    encoded = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return blake2b(encoded, key=key, digest_size=12).digest()
