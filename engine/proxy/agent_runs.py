@@ -23,10 +23,12 @@ from ..formats.imported_session import ImportedMessage
 from ..providers._logging import log_warning
 from .closing_words import ClosingWords
 from .known_responses import (
+    Beginning,
     KnownResponse,
     ResponseIndex,
-    beginning_signs,
+    beginning_of,
     long_lines,
+    marks_of,
     response_sign,
     signs_of,
     summary_sign,
@@ -107,6 +109,8 @@ class AgentRun:
         """Whether its first request offers tools."""
         self.system = ""
         """System prompt of its first request."""
+        self._went_on_after: KnownResponse | None = None
+        """The response, or the beginning, from which its latest request went on."""
         self._heard: AssistantMessage | None = None
         """What its agent has got since `note_response`."""
 
@@ -139,11 +143,17 @@ class AgentRun:
             decision = self._begin(messages, place)
         else:
             new = place.after.take_new(_of_others(messages))
-            if not new and place.after is self.latest and place.kind != "compacted":
+            again = place.after is self.latest or self.was_stopped_at(place.after)
+            if not new and again and place.kind != "compacted":
                 return self.stop  # the same request again: a client retries
             decision = self._go_on(messages, new, place)
+        self._went_on_after = place.after
         self.stop = decision if isinstance(decision, Stop) else self._limit_that_holds()
         return self.stop
+
+    def was_stopped_at(self, response: KnownResponse) -> bool:
+        """Return whether the latest request went on from this response, and led to a stop."""
+        return self.stop is not None and response is self._went_on_after
 
     def end(self) -> None:
         """End the run here, as was decided."""
@@ -266,20 +276,20 @@ class AgentRuns:
 
         session: the id in its header.
         """
-        key, beginning = beginning_signs(request, session)
-        place = self._search(request, key, beginning, session)
+        beginning = beginning_of(request, session)
+        place = self._search(request, beginning, session)
         if place is None or place.kind == "beside":
-            run = AgentRun(key, self._open_follower(agent))
-            self._index.add(run.beginning, [beginning])
+            run = AgentRun(beginning.key, self._open_follower(agent))
+            self._index.add(run.beginning, beginning.signs[:1])
             if place is None:
                 place = Continuation(run.beginning, request.items, "begins")
             else:
                 run.beside = place.after.run
         else:
             run = place.after.run
-            run.key = key
+            run.key = beginning.key
             if place.kind == "compacted":
-                self._index.add(run.latest, [beginning])  # the same request may come again
+                self._index.add(run.latest, beginning.signs[:1])  # the same request may come again
         self._note_use(run)
         while len(self._runs) > MOST_RUNS and not next(iter(self._runs.values())).busy:  # all earlier ones are busy
             self.forget(next(iter(self._runs.values())))
@@ -303,7 +313,8 @@ class AgentRuns:
 
     def _add_response(self, run: AgentRun, heard: AssistantMessage) -> None:
         run.made += 1
-        response = KnownResponse(run, call_ids=frozenset(call.id for call in heard.calls))
+        ids = frozenset(call.id for call in heard.calls)
+        response = KnownResponse(run, call_ids=ids, marks=marks_of(heard, run.key))
         self._index.add(response, signs_of(heard, run.key))
         if not heard.calls:
             self._index.add(response, summary_signs(heard.text))
@@ -313,15 +324,15 @@ class AgentRuns:
 
     # ---- search
 
-    def _search(self, request: WireRequest, key: bytes, beginning: bytes, session: str) -> Continuation | None:
+    def _search(self, request: WireRequest, beginning: Beginning, session: str) -> Continuation | None:
         """Return where a request goes on; None if it continues no run, or one that cannot be followed."""
         if request.after:
             return self._search_stored(request)
         for place in reversed(range(len(request.items))):
             if is_from_model(request.items[place]):
-                known = self._known(request.items[place], key, session)
+                known = self._known(request.items[place], beginning.key, session)
                 if known is not None:
-                    return self._place_after(known, request, place, key)
+                    return self._place_after(known, request, place, beginning.key)
         return self._search_beginning(request, beginning, session) or self._search_summary(request)
 
     def _search_stored(self, request: WireRequest) -> Continuation | None:
@@ -334,13 +345,13 @@ class AgentRuns:
     def _known(self, item: Any, key: bytes, session: str) -> KnownResponse | None:
         """Return the known response in an item of a history: of a run that can have the request, if there is one."""
         found = [
-            response
+            (_is_free(response.run), share, response is response.run.latest, response)
             for one in read_messages([item])
             if isinstance(one.message, AssistantMessage)
-            for response in self._index.like(one.message, key)
+            for share, response in self._index.like(one.message, key)
             if not session or response.run.key == key
         ]
-        return max(found, key=lambda one: (_is_free(one.run), one is one.run.latest), default=None)
+        return max(found, key=lambda one: one[:3])[3] if found else None
 
     def _place_after(self, known: KnownResponse, request: WireRequest, place: int, key: bytes) -> Continuation | None:
         """Return where a request goes on whose latest known response is in the item at this place."""
@@ -380,23 +391,23 @@ class AgentRuns:
             first, left = earlier, left - ids
         return first
 
-    def _search_beginning(self, request: WireRequest, beginning: bytes, session: str) -> Continuation | None:
+    def _search_beginning(self, request: WireRequest, beginning: Beginning, session: str) -> Continuation | None:
         """Return where a request goes on that begins like those of a run and has none of its known responses.
 
         That is a run without a response, one that the header names, or one whose history the agent has rewritten: it
         has as many texts of the model as the run has responses.
         """
         made = [place for place, item in enumerate(request.items) if is_from_model(item)]
-        last = made[-1] if made else 0
-        for one in reversed(self._index.all(beginning)):
-            run = one.run
-            rewritten = bool(made) and len(made) == run.made and not _call_ids(request.items[last])
-            if not _is_free(run):
-                continue
-            if one is run.latest or session:
-                return Continuation(run.latest, request.items, "goes on")
-            if rewritten and self._is_recent(run):
-                return Continuation(run.latest, request.items[last:], "goes on")
+        texts = bool(made) and not _call_ids(request.items[made[-1]])
+        for number, sign in enumerate(beginning.signs):
+            for one in reversed(self._index.all(sign)):
+                run, same = one.run, number == 0
+                if not _is_free(run):
+                    continue
+                if one is run.latest or (same and (session or run.was_stopped_at(one))):
+                    return Continuation(run.latest if made else one, request.items, "goes on")
+                if same and texts and len(made) == run.made and self._is_recent(run):
+                    return Continuation(run.latest, request.items[made[-1] :], "goes on")
         return None
 
     def _search_summary(self, request: WireRequest) -> Continuation | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,6 +29,8 @@ SUMMARY_LINES = 8
 """Maximum number of lines by which a text is found again in a conversation that begins with it anew."""
 _COUNTED = re.compile(r"[^0-9]*[0-9]{0,4}|[0-9.+]+")
 """Ids that a server counts up in each conversation, such as `call_1` and `functions.bash:0`."""
+_OURS = re.compile(r"|[0-9]+\.[0-9]+\+*")
+"""Ids that a reader gives to calls which have none."""
 _SHORTEST_ID = 8
 
 
@@ -42,6 +43,8 @@ class KnownResponse(Struct, eq=False):
     """Its id at the provider."""
     call_ids: frozenset[str] = frozenset()
     """The ids of its calls."""
+    marks: Sequence[bytes] = ()
+    """Those of its signs by which it is told from others."""
     told: set[int] = msgspec.field(default_factory=set)
     """Hashes of the messages behind it that were reported to the follower."""
 
@@ -95,18 +98,21 @@ class ResponseIndex:
         """Return the responses with a sign, oldest first."""
         return self._by_sign.get(sign, ())
 
-    def like(self, said: AssistantMessage, key: bytes) -> Iterator[KnownResponse]:
-        """Yield the known responses that may be what the model says in a history, those that are known best first.
+    def like(self, said: AssistantMessage, key: bytes) -> list[tuple[float, KnownResponse]]:
+        """Return the known responses that may be what the model says in a history, each with how much of it is there.
 
         key: of the conversation.
         """
         ids = {call.id for call in said.calls if is_unique(call.id)}
-        text = () if said.calls else _text_signs(said.text, long_lines(said.text), key)
-        for sign in chain(_call_signs(said.calls, key), text):
+        signs = dict.fromkeys(marks_of(said, key, long_lines(said.text)))
+        found: dict[int, tuple[float, KnownResponse]] = {}
+        for sign in signs:
             for response in reversed(self.all(sign)):
                 known = {id for id in response.call_ids if is_unique(id)}
                 if not (ids and known) or ids & known:  # otherwise their ids tell that they are not the same
-                    yield response
+                    share = sum(mark in signs for mark in response.marks) / max(1, len(response.marks))
+                    found.setdefault(id(response), (share, response))
+        return list(found.values())
 
 
 def is_unique(id: str) -> bool:
@@ -115,17 +121,26 @@ def is_unique(id: str) -> bool:
 
 
 def signs_of(said: AssistantMessage, key: bytes) -> list[bytes]:
-    """Return the signs of a response of the model, in a conversation with this key."""
-    lines = sorted(long_lines(said.text), key=len)[-1:]
-    return list(dict.fromkeys([*_call_signs(said.calls, key), *_text_signs(said.text, lines, key)]))
+    """Return all signs of a response of the model, in a conversation with this key."""
+    line = sorted(long_lines(said.text), key=len)[-1:]
+    return [*marks_of(said, key), *_text_signs(said.text, line, key)]
 
 
-def _call_signs(calls: Sequence[ToolCall], key: bytes) -> Iterator[bytes]:
-    """Yield the signs of calls, the best first."""
-    for call in calls:
-        yield _sign(b"", "id", call.id) if is_unique(call.id) else _sign(key, "id", call.id, call.name)
-    for call in calls:
-        yield _sign(key, "call", call.name, _arguments(call))
+def marks_of(said: AssistantMessage, key: bytes, lines: Iterable[str] = ()) -> list[bytes]:
+    """Return the signs by which a response is told from others: those of its calls, or those of its text without any.
+
+    lines: of the text that may be all that is left of it.
+    """
+    if not said.calls:
+        return list(_text_signs(said.text, lines, key))
+    marks = []
+    for call in said.calls:
+        if is_unique(call.id):
+            marks.append(_sign(b"", "id", call.id))
+        elif not _OURS.fullmatch(call.id):
+            marks.append(_sign(key, "id", call.id, call.name))
+        marks.append(_sign(key, "call", call.name, _arguments(call)))
+    return marks
 
 
 def _text_signs(text: str, lines: Iterable[str], key: bytes) -> Iterator[bytes]:
@@ -151,19 +166,27 @@ def response_sign(id: str) -> bytes:
     return _sign(b"", "stored", id)
 
 
-def beginning_signs(request: WireRequest, session: str) -> tuple[bytes, bytes]:
-    """Return the key of a request's conversation, and the sign of its beginning.
+class Beginning(Struct, frozen=True):
+    """What a conversation begins with, before any response."""
 
-    The key is the session in the request's header, or what the user said first. The beginning is also the agent's: its
-    system prompt and its tools.
-    """
+    key: bytes
+    """The session in the request's header, or what the user said."""
+    signs: Sequence[bytes]
+    """Signs of what the user said and of the agent, by its system prompt and tools: of all messages, of all but the
+    last, and so on."""
+
+
+def beginning_of(request: WireRequest, session: str) -> Beginning:
+    """Return the beginning of a request's conversation. session: the id in its header."""
     first = next((place for place, item in enumerate(request.items) if is_from_model(item)), len(request.items))
     said = [one for one in read_messages(request.items[:first]) if isinstance(one.message, UserMessage)]
     prompts = [one for one in said if one.origin == "user"] or said
-    prompt = _sign(b"", "prompt", *(_text_of(one) for one in prompts))
-    key = _sign(b"", "session", session) if session else prompt
-    tools = sorted(tool.name for tool in request.tools)
-    return key, _sign(key, "beginning", prompt.hex(), request.system, *tools)
+    agent = _sign(b"", "agent", session, request.system, *sorted(tool.name for tool in request.tools))
+    signs = [agent]
+    for one in said:
+        signs.append(_sign(signs[-1], "said", _text_of(one)))
+    key = _sign(b"", "session", session) if session else _sign(b"", "prompt", *map(_text_of, prompts))
+    return Beginning(key, signs[:0:-1] or signs)
 
 
 def long_lines(text: str) -> list[str]:
