@@ -406,7 +406,8 @@ class AgentRuns:
                     continue
                 if one is run.latest or (same and (session or run.was_stopped_at(one))):
                     return Continuation(run.latest if made else one, request.items, "goes on")
-                if same and texts and len(made) == run.made and self._is_recent(run):
+                rewritten = texts and len(made) == run.made and run.system == request.system
+                if same and rewritten and self._is_recent(run):
                     return Continuation(run.latest, request.items[made[-1] :], "goes on")
         return None
 

@@ -104,7 +104,7 @@ class ResponseIndex:
         key: of the conversation.
         """
         ids = {call.id for call in said.calls if is_unique(call.id)}
-        signs = dict.fromkeys(marks_of(said, key, long_lines(said.text)))
+        signs = dict.fromkeys(marks_of(said, key, _lines(said.text)))
         found: dict[int, tuple[float, KnownResponse]] = {}
         for sign in signs:
             for response in reversed(self.all(sign)):
@@ -122,8 +122,8 @@ def is_unique(id: str) -> bool:
 
 def signs_of(said: AssistantMessage, key: bytes) -> list[bytes]:
     """Return all signs of a response of the model, in a conversation with this key."""
-    line = sorted(long_lines(said.text), key=len)[-1:]
-    return [*marks_of(said, key), *_text_signs(said.text, line, key)]
+    longest = sorted(_lines(said.text), key=len)[-1:]
+    return [*marks_of(said, key), *_text_signs(said.text, longest, key)]
 
 
 def marks_of(said: AssistantMessage, key: bytes, lines: Iterable[str] = ()) -> list[bytes]:
@@ -172,8 +172,7 @@ class Beginning(Struct, frozen=True):
     key: bytes
     """The session in the request's header, or what the user said."""
     signs: Sequence[bytes]
-    """Signs of what the user said and of the agent, by its system prompt and tools: of all messages, of all but the
-    last, and so on."""
+    """Signs of the agent's tools and of what the user said: of all messages, of all but the last, and so on."""
 
 
 def beginning_of(request: WireRequest, session: str) -> Beginning:
@@ -181,7 +180,7 @@ def beginning_of(request: WireRequest, session: str) -> Beginning:
     first = next((place for place, item in enumerate(request.items) if is_from_model(item)), len(request.items))
     said = [one for one in read_messages(request.items[:first]) if isinstance(one.message, UserMessage)]
     prompts = [one for one in said if one.origin == "user"] or said
-    agent = _sign(b"", "agent", session, request.system, *sorted(tool.name for tool in request.tools))
+    agent = _sign(b"", "agent", session, *sorted(tool.name for tool in request.tools))
     signs = [agent]
     for one in said:
         signs.append(_sign(signs[-1], "said", _text_of(one)))
@@ -191,7 +190,11 @@ def beginning_of(request: WireRequest, session: str) -> Beginning:
 
 def long_lines(text: str) -> list[str]:
     """Return the lines of a text that tell it from others."""
-    return [line for line in map(str.strip, text.splitlines()) if len(line) >= LONG_LINE]
+    return [line for line in _lines(text) if len(line) >= LONG_LINE]
+
+
+def _lines(text: str) -> list[str]:
+    return [stripped for line in text.splitlines() if (stripped := line.strip())]
 
 
 def _text_of(one: ImportedMessage) -> str:

@@ -428,6 +428,10 @@ async def test_any_conversations_are_recorded_once_and_replay_the_same(
         agents = [Agent(proxied, "Set the port" if same_prompt else f"Set {n}", REWRITES[rewrite]) for n in (1, 2)]
         made: Counter[str] = Counter()
         numbers = count(1)
+        if same_prompt:  # until they have a response, nobody can tell them apart
+            for number, agent in enumerate(agents):
+                agent.work(call(9_000 + number), text=f"Began {number}.")
+                made[f"Began {number}."] += 1
         for who, (kind, what) in moves:
             await move(agents[who], kind, what, numbers, made)
         proxied.close()
@@ -470,7 +474,7 @@ async def move(agent: Agent, kind: str, what: Any, numbers: Any, made: Counter[s
         case "again":
             agent.ask(None)
             agent.ask(AssistantMessage(text))
-        case "beside" if len(agent.items) > 3 and not agent.runs[-1].busy:
+        case "beside" if len(agent.items) > 2 and agent.items[2]["role"] == "assistant":
             asked = [*agent.rewrite(agent.items), {"role": "user", "content": f"A title {number}."}]
             run, stop = agent.proxied.ask(asked, AssistantMessage(text), tools=[])
             assert run not in agent.runs
