@@ -1,7 +1,7 @@
 """Tells the runs of agents apart by their requests, and follows each run with its own follower.
 
 A run is identified by the header `x-endstop-session`, or else by its conversation: a request belongs to the run whose
-response is the latest known one in the history that the agent sends (`known_responses.py`). Two agents that begin with
+response is the latest known one in the history that the agent sends (`history_signs.py`). Two agents that begin with
 the same message are two runs: a run that has its response is not matched to a request without one.
 """
 
@@ -22,7 +22,7 @@ from ..follow.agent_check import AgentCheck
 from ..formats.imported_session import ImportedMessage
 from ..providers._logging import log_warning
 from .closing_words import ClosingWords
-from .known_responses import (
+from .history_signs import (
     Beginning,
     KnownResponse,
     ResponseIndex,
@@ -47,10 +47,18 @@ RECENT_SECONDS = 600.0
 """Seconds since its last use for which a run is found again by its prompt, or by a summary of it."""
 
 
+SUMMARY_REQUESTS = (
+    "Your task is to create a detailed summary of",
+    "You are performing a CONTEXT CHECKPOINT COMPACTION.",
+)
+"""Words with which an agent asks for a summary of its conversation and still offers its tools: Claude Code 2.1.197 and
+Codex 0.169.0."""
+
+
 class Continuation(Struct):
     """Where the conversation of a request goes on in its run."""
 
-    after: KnownResponse
+    after: KnownResponse[AgentRun]
     """The response of the run that is the latest known one in the request, or the beginning."""
     items: Sequence[Any]
     """The items from that response on; all if it is not among them."""
@@ -101,7 +109,7 @@ class AgentRun:
         self.made = 0
         """Number of responses of its conversation."""
         self.beginning = KnownResponse(self)
-        self.responses: deque[KnownResponse] = deque()
+        self.responses: deque[KnownResponse[AgentRun]] = deque()
         """Its latest responses."""
         self.beside: AgentRun | None = None
         """The run in whose conversation an agent makes this one for a task of its own, such as a summary."""
@@ -109,13 +117,13 @@ class AgentRun:
         """Whether its first request offers tools."""
         self.system = ""
         """System prompt of its first request."""
-        self._went_on_after: KnownResponse | None = None
+        self._went_on_after: KnownResponse[AgentRun] | None = None
         """The response, or the beginning, from which its latest request went on."""
         self._heard: AssistantMessage | None = None
         """What its agent has got since `note_response`."""
 
     @property
-    def latest(self) -> KnownResponse:
+    def latest(self) -> KnownResponse[AgentRun]:
         """Its latest response, or its beginning."""
         return self.responses[-1] if self.responses else self.beginning
 
@@ -151,7 +159,7 @@ class AgentRun:
         self.stop = decision if isinstance(decision, Stop) else self._limit_that_holds()
         return self.stop
 
-    def was_stopped_at(self, response: KnownResponse) -> bool:
+    def was_stopped_at(self, response: KnownResponse[AgentRun]) -> bool:
         """Return whether the latest request went on from this response, and led to a stop."""
         return self.stop is not None and response is self._went_on_after
 
@@ -197,7 +205,7 @@ class AgentRun:
                 decision = None
         return decision
 
-    def take_results_beside(self, messages: list[ImportedMessage], after: KnownResponse) -> None:
+    def take_results_beside(self, messages: list[ImportedMessage], after: KnownResponse[AgentRun]) -> None:
         """Report the results that come with a request beside this run, which goes on from the same response."""
         if after is self.latest and not (self.busy or self.broken):
             results = [one for one in messages if isinstance(one.message, ToolResult)]
@@ -266,7 +274,7 @@ class AgentRuns:
         self._now = now
         self._forgotten = forgotten
         self._runs: OrderedDict[int, AgentRun] = OrderedDict()
-        self._index = ResponseIndex()
+        self._index = ResponseIndex[AgentRun]()
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -342,7 +350,7 @@ class AgentRuns:
         after = next((one for one in named if one.id == request.after), named[-1])
         return Continuation(after, request.items, "goes on")
 
-    def _known(self, item: Any, key: bytes, session: str) -> KnownResponse | None:
+    def _known(self, item: Any, key: bytes, session: str) -> KnownResponse[AgentRun] | None:
         """Return the known response in an item of a history: of a run that can have the request, if there is one."""
         found = [
             (_is_free(response.run), share, response is response.run.latest, response)
@@ -353,7 +361,9 @@ class AgentRuns:
         ]
         return max(found, key=lambda one: one[:3])[3] if found else None
 
-    def _place_after(self, known: KnownResponse, request: WireRequest, place: int, key: bytes) -> Continuation | None:
+    def _place_after(
+        self, known: KnownResponse[AgentRun], request: WireRequest, place: int, key: bytes
+    ) -> Continuation | None:
         """Return where a request goes on whose latest known response is in the item at this place."""
         run = known.run
         if run.broken:
@@ -374,7 +384,7 @@ class AgentRuns:
         known = self._known(item, key, "") if is_from_model(item) else None
         return known is not None and run in (known.run, known.run.beside)
 
-    def _first_item_of(self, known: KnownResponse, items: Sequence[Any], place: int) -> int:
+    def _first_item_of(self, known: KnownResponse[AgentRun], items: Sequence[Any], place: int) -> int:
         """Return the place of the first item of a response, of which this one is the last.
 
         Some agents write each of its calls as an item, with the result behind it.
@@ -470,11 +480,14 @@ def _is_free(run: AgentRun) -> bool:
 
 
 def _is_beside(run: AgentRun, request: WireRequest, items: Sequence[Any]) -> bool:
-    """Return whether an agent asks for something besides its work: it offers no tools, and says what it asks for."""
-    if request.tools or not run.has_tools:
+    """Return whether an agent asks for something besides its work.
+
+    It says what it asks for, and offers no tools or asks for a summary of the conversation in words of its own.
+    """
+    last = next((one.message for one in reversed(read_messages(items))), None)
+    if not isinstance(last, UserMessage):
         return False
-    last = read_messages(items)[-1:]
-    return bool(last) and isinstance(last[0].message, UserMessage)
+    return (run.has_tools and not request.tools) or any(words in last.text for words in SUMMARY_REQUESTS)
 
 
 def _call_ids(item: Any) -> set[str]:

@@ -23,7 +23,10 @@ from endstop.decision.events import (
 )
 from endstop.follow import Follower
 from endstop.proxy.agent_runs import RECENT_SECONDS, AgentRun, AgentRuns
+from endstop.proxy.anthropic_wire import ANTHROPIC
 from endstop.proxy.chat_wire import CHAT
+from endstop.proxy.responses_wire import RESPONSES
+from endstop.proxy.wire import ProxyWire
 from endstop.replay import replay
 from endstop.testing import FakeClock
 from hypothesis import given, settings
@@ -39,7 +42,8 @@ SUMMARY = "The port is set in the file config.toml, and the tests in tests/test_
 class Proxied:
     """The runs of a proxy, with their records in a folder, and a provider that says what a test tells it to."""
 
-    def __init__(self, folder: Path, *, inner: int = 100) -> None:
+    def __init__(self, folder: Path, *, inner: int = 100, wire: ProxyWire = CHAT) -> None:
+        self.wire = wire
         self.folder, self.clock = folder, FakeClock()
         self.policy = replace(POLICIES["agent"], max_inner_steps=inner)
         self.runs = AgentRuns(self._open, self.clock.now)
@@ -51,8 +55,7 @@ class Proxied:
 
     def ask(self, items: Items, said: AssistantMessage | None, **fields: Any) -> tuple[AgentRun, Stop | None]:
         """Make a request, and get this response if it is passed on; None if it fails."""
-        body = {"model": "m", "messages": items, "tools": TOOLS, **fields}
-        request = CHAT.read(body)
+        request = self.wire.read({"model": "m", self.wire.items: items, "tools": TOOLS, **fields})
         run, place = self.runs.find(request, "", "agent")
         stop = run.take(request, place)
         if stop is not None:
@@ -223,6 +226,43 @@ async def test_one_conversation_is_one_run_with_each_step_and_result_once(name: 
     assert await proxied.replayed() == []
 
 
+def responses_items(*, between: bool) -> Items:
+    """A conversation of the Responses API. between: whether each call has its result directly behind it."""
+    calls = [{"type": "function_call", "call_id": f"call_{n}x7yz", "name": "look", "arguments": "{}"} for n in (1, 2)]
+    results = [{"type": "function_call_output", "call_id": call["call_id"], "output": "done"} for call in calls]
+    both = [calls[0], results[0], calls[1], results[1]] if between else [*calls, *results]
+    return [{"role": "user", "content": "Set the port"}, {"type": "reasoning", "summary": []}, *both]
+
+
+def anthropic_messages(*, apart: bool) -> Items:
+    """A conversation of the Messages API. apart: whether each call is a message of its own."""
+    calls = [{"type": "tool_use", "id": f"call_{n}x7yz", "name": "look", "input": {}} for n in (1, 2)]
+    results = [{"type": "tool_result", "tool_use_id": call["id"], "content": "done"} for call in calls]
+    pairs = [([call], [result]) for call, result in zip(calls, results, strict=True)] if apart else [(calls, results)]
+    messages = [({"role": "assistant", "content": a}, {"role": "user", "content": b}) for a, b in pairs]
+    return [{"role": "user", "content": "Set the port"}, *(one for pair in messages for one in pair)]
+
+
+@pytest.mark.parametrize(
+    ("wire", "items"),
+    [
+        *((RESPONSES, responses_items(between=between)) for between in (False, True)),
+        *((ANTHROPIC, anthropic_messages(apart=apart)) for apart in (False, True)),
+    ],
+)
+async def test_all_results_of_a_response_are_found_wherever_they_stand(
+    wire: ProxyWire, items: Items, tmp_path: Path
+) -> None:
+    proxied = Proxied(tmp_path, wire=wire)
+    said = AssistantMessage("", (ToolCall("call_1x7yz", "look", "{}"), ToolCall("call_2x7yz", "look", "{}")))
+    first, _ = proxied.ask(items[:1], said)
+    second, _ = proxied.ask(items, AssistantMessage("The port is set."))
+    proxied.close()
+    assert first is second
+    assert [result.status for result in proxied.events(ToolCallResult)] == ["ok", "ok"]
+    assert await proxied.replayed() == []
+
+
 async def test_texts_without_calls_are_found_again(tmp_path: Path) -> None:
     proxied = Proxied(tmp_path)
     agent = Agent(
@@ -344,15 +384,22 @@ async def test_a_request_beside_the_work_is_no_step_of_it(tmp_path: Path) -> Non
     assert await proxied.replayed() == []
 
 
+CLAUDE = "Your task is to create a detailed summary of the conversation so far."
+OWN = "Summarise the conversation for another model."
+
+
 @pytest.mark.parametrize("kept", [0, 2, 4])
-async def test_a_compaction_goes_on_in_the_same_run_and_is_recorded_as_one(kept: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("prompt", "tools"), [(OWN, []), (CLAUDE, TOOLS)], ids=["without tools", "with tools"])
+async def test_a_compaction_goes_on_in_the_same_run_and_is_recorded_as_one(
+    prompt: str, tools: Items, kept: int, tmp_path: Path
+) -> None:
     proxied = Proxied(tmp_path)
     agent = Agent(proxied)
     for number in range(5):
         agent.work(call(number))
-    asked = [*agent.items, {"role": "user", "content": "Summarise the conversation for another model."}]
+    asked = [*agent.items, {"role": "user", "content": prompt}]
     said = f"<analysis>\nI look at all of it.\n</analysis>\n<summary>\n{SUMMARY}\n</summary>"
-    proxied.ask(asked, AssistantMessage(said), tools=[])
+    proxied.ask(asked, AssistantMessage(said), tools=tools)
     summary = {"role": "user", "content": f"This session is continued. The summary:\n{SUMMARY}"}
     agent.items = [agent.items[0], summary, *(agent.items[-kept:] if kept else [])]
     agent.ask(None)
@@ -364,8 +411,25 @@ async def test_a_compaction_goes_on_in_the_same_run_and_is_recorded_as_one(kept:
     assert [message.text for message in compacted.put_first] == [summary["content"]]
     assert compacted.dropped == 11 - kept
     prompts = [e.prompt for e in proxied.events(RunStarted)]
-    assert prompts == ["Set the port", "Summarise the conversation for another model."]
+    assert prompts == ["Set the port", prompt]
     assert [result.status for result in proxied.events(ToolCallResult)][:7] == ["ok"] * 7
+    assert await proxied.replayed() == []
+
+
+async def test_a_summary_in_the_models_role_is_a_compaction_too(tmp_path: Path) -> None:
+    proxied = Proxied(tmp_path)
+    agent = Agent(proxied)
+    for number in range(5):
+        agent.work(call(number))
+    proxied.ask([*agent.items, {"role": "user", "content": OWN}], AssistantMessage(SUMMARY), tools=[])
+    asked, summary = {"role": "user", "content": "What did we do?"}, {"role": "assistant", "content": SUMMARY}
+    agent.items = [agent.items[0], asked, summary, {"role": "user", "content": "Go on."}]
+    agent.work(call(6))
+    agent.work(call(7))
+    proxied.close()
+    assert len(set(agent.runs)) == 1
+    assert len(proxied.events(ContextCompacted)) == 1
+    assert [result.status for result in proxied.events(ToolCallResult)][:6] == ["ok"] * 6
     assert await proxied.replayed() == []
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -20,9 +20,7 @@ from ..decision import AssistantMessage, ToolCall, UserMessage
 from ..formats.imported_session import ImportedMessage
 from .wire import WireRequest, is_from_model, read_messages
 
-if TYPE_CHECKING:
-    from .agent_runs import AgentRun
-
+Run = TypeVar("Run")
 LONG_LINE = 60
 """Minimum length of a line that tells a text from all others."""
 SUMMARY_LINES = 8
@@ -34,10 +32,10 @@ _OURS = re.compile(r"|[0-9]+\.[0-9]+\+*")
 _SHORTEST_ID = 8
 
 
-class KnownResponse(Struct, eq=False):
+class KnownResponse(Struct, Generic[Run], eq=False):
     """A response of a run, or its beginning, before any response."""
 
-    run: AgentRun
+    run: Run
     signs: list[bytes] = []
     id: str = ""
     """Its id at the provider."""
@@ -72,20 +70,20 @@ def _content(one: ImportedMessage) -> Any:
     return getattr(message, "call_id", None)
 
 
-class ResponseIndex:
+class ResponseIndex(Generic[Run]):
     """The known responses, by their signs."""
 
     def __init__(self) -> None:
-        self._by_sign: dict[bytes, list[KnownResponse]] = {}
+        self._by_sign: dict[bytes, list[KnownResponse[Run]]] = {}
 
-    def add(self, response: KnownResponse, signs: Iterable[bytes]) -> None:
+    def add(self, response: KnownResponse[Run], signs: Iterable[bytes]) -> None:
         """Add signs of a response."""
         for sign in signs:
             if sign not in response.signs:
                 response.signs.append(sign)
                 self._by_sign.setdefault(sign, []).append(response)
 
-    def remove(self, response: KnownResponse) -> None:
+    def remove(self, response: KnownResponse[Run]) -> None:
         """Remove a response."""
         for sign in response.signs:
             others = self._by_sign.get(sign, [])
@@ -94,18 +92,18 @@ class ResponseIndex:
             if not others:
                 self._by_sign.pop(sign, None)
 
-    def all(self, sign: bytes) -> Sequence[KnownResponse]:
+    def all(self, sign: bytes) -> Sequence[KnownResponse[Run]]:
         """Return the responses with a sign, oldest first."""
         return self._by_sign.get(sign, ())
 
-    def like(self, said: AssistantMessage, key: bytes) -> list[tuple[float, KnownResponse]]:
+    def like(self, said: AssistantMessage, key: bytes) -> list[tuple[float, KnownResponse[Run]]]:
         """Return the known responses that may be what the model says in a history, each with how much of it is there.
 
         key: of the conversation.
         """
         ids = {call.id for call in said.calls if is_unique(call.id)}
         signs = dict.fromkeys(marks_of(said, key, _lines(said.text)))
-        found: dict[int, tuple[float, KnownResponse]] = {}
+        found: dict[int, tuple[float, KnownResponse[Run]]] = {}
         for sign in signs:
             for response in reversed(self.all(sign)):
                 known = {id for id in response.call_ids if is_unique(id)}
