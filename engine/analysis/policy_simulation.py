@@ -31,6 +31,7 @@ from ..decision.limits import STOP_REASONS
 from ..decision.messages import AssistantMessage
 from ..decision.policy import Policy
 from ..decision.rules import Rule
+from ..decision.run_origin import is_foreign
 from ..decision.step_judge import StepJudge
 from ..decision.transcript import estimate_tokens
 from .recent_calls import fold_calls
@@ -171,6 +172,7 @@ class PolicySimulation:
         self._has_user_rules = any(rule.name in (*policy.rules, *policy.guards) for rule in user_rules)
         self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
         self._imported = ev.is_imported(started.engine)
+        self._foreign = is_foreign(started.engine)
         self._hook_roles = frozenset(role for role, names in started.functions.items() if names)
         self._facts = facts
         self._pending: Facts | None = facts if facts.before != ev.Carried() or facts.steps else None
@@ -323,7 +325,7 @@ class PolicySimulation:
             self._diverge("it does not add that prompt for the next step")
 
     def _compact(self, event: ev.ContextCompacted) -> None:
-        self._recorded_compaction = not self._imported  # a foreign loop's compaction is not a choice of the policy
+        self._recorded_compaction = not self._foreign  # a foreign loop's compaction is not a choice of the policy
 
     def _round(self, event: ev.RoundStarted) -> None:
         self._new_round = True

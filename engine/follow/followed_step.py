@@ -47,6 +47,10 @@ class ContextSize:
         """Note that characters were added to the context."""
         self._characters += characters
 
+    def restart(self, characters: int) -> None:
+        """Note that the context is now of about this many characters, because it was compacted."""
+        self._counted, self._characters, self.at_least = 0, characters, 0
+
     def count(self, usage: Usage, message: AssistantMessage) -> None:
         """Note that a response with this usage has arrived."""
         if usage.estimated:

@@ -62,7 +62,7 @@ from ..decision.outcome import STATUS_OF
 from ..decision.policy import shipped_policy
 from ..decision.rules import rejection_message
 from ..decision.run_origin import FOLLOW_PREFIX
-from ..decision.transcript import UNANSWERED
+from ..decision.transcript import UNANSWERED, message_size
 from ..decision.wrong_calls import checked
 from ..event_log import Log
 from ..formats.imported_session import ImportOptions
@@ -168,6 +168,8 @@ class Follower:
             before, self._taken = _earlier_runs(record, continued)
         self._starts = RunStarts(before)
         self._log: Log | None = None
+        self._messages = 0
+        """Number of messages in the loop's history."""
         self._size = ContextSize()
         self._size.add(len(system))
         self._step: FollowedStep | None = None
@@ -256,7 +258,8 @@ class Follower:
     def said(self, text: str) -> None:
         """Report a text that the loop itself added in the user's role to keep the model going: a nudge, not a prompt.
 
-        A text that `Decision.say` asked for is already recorded, and is not recorded again.
+        Beside results of calls, with which the model goes on anyway, it is a note and no decision of the loop. A text
+        that `Decision.say` asked for is already recorded, and is not recorded again.
         """
         if text == self._said:
             self._said = ""
@@ -265,11 +268,32 @@ class Follower:
             self.end()
         log = self._running_log()
         self._end_step()
-        if log.facts.steps:  # a note beside the prompt decides nothing
-            log.append(ev.DecisionMade(round=log.facts.rounds, decision=_own_words(text)))
+        if self._in_the_middle():
+            self._add_message(text, "nudge")
+            return
+        log.append(ev.DecisionMade(round=log.facts.rounds, decision=_own_words(text)))
         self._leave_unanswered()
         self._add_message(text, "nudge")
         self._nudged = True
+
+    def compacted(self, put_first: Sequence[Message], kept: int = 0) -> None:
+        """Report that the loop has replaced earlier messages of its history. The step ends.
+
+        put_first: what stands in their place. kept: number of latest messages that were kept.
+        """
+        self._end_step()
+        log, before = self._running_log(), self._size.tokens
+        self._size.restart(sum(map(message_size, put_first)))
+        log.append(
+            ev.ContextCompacted(
+                strategy="summarise" if put_first else "drop_oldest",
+                before_tokens=before,
+                after_tokens=self._size.tokens,
+                dropped=max(0, self._messages - kept),
+                put_first=tuple(put_first),
+            )
+        )
+        self._messages = len(put_first) + min(self._messages, kept)
 
     def requested(self, tokens: int) -> None:
         """Report that the next request has at least this many input tokens, including tools and images.
@@ -678,6 +702,7 @@ class Follower:
         """Pass an event to the record and to `on_event`."""
         if self._watching is not None:
             self._watching.feed(event, self.facts)
+        self._messages += _adds_message(event)
         writer = self._writer
         if writer is not None:
             try:
@@ -787,6 +812,19 @@ def _left_to_the_loop() -> GoOn:
 
 def _own_words(text: str) -> GoOn:
     return GoOn(rule=FOLLOWED, say=text, why="the loop said this by itself, and went on")
+
+
+def _adds_message(event: Event) -> bool:
+    """Return whether an event adds a message to the history."""
+    match event:
+        case ev.RunStarted(prompt=prompt):
+            return prompt is not None
+        case ev.MessageAdded(ephemeral=ephemeral):
+            return not ephemeral
+        case ev.ResponseFinished(message=message):
+            return bool(message.calls or message.text.strip())
+        case _:
+            return type(event) is ev.ToolCallResult
 
 
 def _no_transcript(event: Event) -> None:

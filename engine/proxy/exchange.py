@@ -25,7 +25,7 @@ from ..providers.errors import Interrupted, ProtocolError, ProviderError, hide_s
 from ..providers.event_stream import decode_loosely
 from ..providers.surrogate_pairs import encodable
 from ..records.format import Redact
-from .agent_runs import AgentRun
+from .agent_runs import AgentRun, Continuation
 from .offered_completion import OFFERED, other_calls, reported_text, with_offer
 from .own_answers import ClosingWords, closing_request
 from .statistics_page import Handling, request_tokens
@@ -364,9 +364,9 @@ class FollowedExchange:
         """Raise ValueError, for `guard`, because the response is too large to be followed."""
         raise ValueError(TOO_LARGE)
 
-    def begin(self, digests: list[bytes]) -> None:
-        """Report to the run what is new in the request."""
-        self.stop = self.run.take(self.request, digests)
+    def begin(self, place: Continuation) -> None:
+        """Report to the run what is new in the request. place: where it goes on."""
+        self.stop = self.run.take(self.request, place)
         self.run.follower.requested(request_tokens(self._size))
 
     def closing_request(self) -> bytes:
@@ -587,6 +587,8 @@ class FollowedExchange:
         met = self.cut is not None and self.cut.reason == "check"
         cut_for = CUT_FOR_CHECK if met else ""
         response = self.response = follower.response(model=self.request.model, cut_for=cut_for)
+        if response is not None:
+            self.run.hear(response.message)
         self._note_failed_usage()
         if met:
             return  # it is decided and ended once the check's answer is recorded

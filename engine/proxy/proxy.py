@@ -33,7 +33,7 @@ from ..providers.endpoint_url import public_url
 from ..providers.errors import Cancelled, ProviderError, Unreachable
 from ..records.known_secrets import KnownSecrets
 from .agent_replies import abort, can_be_followed, error_reply, is_stream, own_reply, unread_text
-from .agent_runs import AgentRun, AgentRuns, digests_of
+from .agent_runs import AgentRun, AgentRuns
 from .anthropic_wire import ANTHROPIC
 from .bodies import UnfinishedBody, arriving, model_of, read_body, read_request, unpacked
 from .chat_wire import CHAT
@@ -360,11 +360,10 @@ class Proxy:
     ) -> FollowedExchange | None:
         """Find the run of a request, and report what is new to it. Return None if the run cannot be followed."""
         try:
-            digests = digests_of(request.items)
             session = incoming.headers.get(SESSION, "")
-            while (before := self.runs.at_end(request, digests, session)) is not None:
+            while (before := self.runs.at_end(request, session)) is not None:
                 await wait_for_rest(before, self._clock)
-            run = self.runs.find(request, digests, session, agent_of(incoming))
+            run, place = self.runs.find(request, session, agent_of(incoming))
             if not run.known and self.options.offer_completion and not self.options.dry_run:
                 run.offers_completion = lacks_completion(request, self.options.completion)
             if not run.known and self._open_check is not None and self._has_check(request):
@@ -376,13 +375,13 @@ class Proxy:
             log_warning("a run cannot be followed: its requests are passed through", error=said)
             return None
         if run.check is None:
-            exchange.guard(lambda: exchange.begin(digests))
+            exchange.guard(lambda: exchange.begin(place))
             return exchange
         exchange.holds_end = True
         run.response = exchange  # another request that begins alike does not belong to this run
         try:
             await self._look_at_check(run, run.check)
-            exchange.guard(lambda: exchange.begin(digests))
+            exchange.guard(lambda: exchange.begin(place))
             await run.check.begin()
         finally:
             run.response = None

@@ -21,6 +21,7 @@ from ..formats.openai import add_message, parse_tools
 from ..formats.parsing import as_dict, as_list, as_text
 from ..formats.response_items import merge_items
 from ..formats.session_builder import SessionBuilder
+from ..formats.text_calls import read_text_calls
 from ..providers.event_stream import EventStream, decode_loosely, json_values, quoted
 from ..providers.sse_decoder import ErrorEvent, SSEDecoder
 from ..providers.surrogate_pairs import EncodableEvents
@@ -310,7 +311,7 @@ def read_messages(items: Sequence[Any], calls: Sequence[ToolCall] = ()) -> list[
     if any(map(is_content, items)):
         _read_contents(builder, items, calls)
         return builder.session.messages
-    for message in merge_items([*_missing_calls(items), *items], builder.session):
+    for message in merge_items([*_missing_calls(items), *read_text_calls(items)], builder.session):
         add_message(builder, message)
     builder.add_held()
     return builder.session.messages
