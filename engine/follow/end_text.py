@@ -44,11 +44,11 @@ def stopped_text(stop: Stop, follower: Follower | None) -> str:
 
 
 GO_ON = "A new prompt goes on from here."
-_OTHERWISE = "Say what to do differently, or start endstop with --policy FILE and a higher"
+_OTHERWISE = "Say what to do differently, or start endstop with --policy FILE, in it a higher"
 _HOW: Mapping[str, str] = {
-    "stuck": f"{_OTHERWISE} `stop_at` or `same_text` under [repetition], or `stop_at` under [stagnation], in it.",
-    "invalid_calls": f"{_OTHERWISE} `invalid_calls` under [patience] in it.",
-    "completion_rejected": f"{_OTHERWISE} `rejections` under [patience] in it.",
+    "stuck": f"{_OTHERWISE} `stop_at`, `same_text` or `claims` under [repetition], or `stop_at` under [stagnation].",
+    "invalid_calls": f"{_OTHERWISE} `invalid_calls` under [patience].",
+    "completion_rejected": f"{_OTHERWISE} `rejections` under [patience].",
     "compaction_stalled": "Begin anew with a shorter conversation.",
     "until_stalled": "Say what to do differently, or start endstop with another --until.",
     "blocked": "Clear what is in the way, and say so in a new prompt.",
@@ -72,6 +72,12 @@ def _stuck(stop: Stop, follower: Follower) -> str:
         return f"the {calls} {did} {times} times" + (f" ({steps})" if steps else "")
     if settings.same_text is not None and facts.same_texts >= settings.same_text:
         return f'the model said the same {facts.same_texts} times: "{one_line(facts.latest_text, LONGEST_QUOTE)}"'
+    if settings.claims is not None and facts.claims >= settings.claims:
+        since = f"requests {facts.steps - facts.claims + 1} to {facts.steps}"
+        did = (
+            f"the model reported the work as done in {facts.claims} requests in a row, with calls that changed nothing"
+        )
+        return f'{did} ({since}): "{one_line(facts.latest_text, LONGEST_QUOTE)}"'
     if settings.monologue is not None and facts.monologue >= settings.monologue:
         return f"the model made no call in {facts.monologue} requests in a row"
     return stop.detail

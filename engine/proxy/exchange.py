@@ -566,10 +566,14 @@ class FollowedExchange:
     def _end_stream(self, rest: bytes) -> list[bytes]:
         if rest and not (self._ended or self.withholds):
             self._end.see(rest)
-        if not self.request.in_array:
-            self._take(rest)
+        self._take_rest()
         self._end_response()
         return [self._end_of_cut if self.withholds or self._withheld else rest]
+
+    def _take_rest(self) -> None:
+        """Follow what came after the last whole event: the end of an array is none."""
+        if not self.request.in_array:
+            self._take(self._events.end())
 
     def _end_response(self) -> None:
         """Report the end of the response, unless it has been cut or has failed."""
@@ -650,6 +654,7 @@ class FollowedExchange:
         """Handle a response that the agent or the provider left. error: what it is, unless its end was read before."""
         if self._ended:
             return
+        self._take_rest()
         try:
             last = self._parser.end()
         except (Interrupted, ProtocolError):

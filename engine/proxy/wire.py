@@ -310,9 +310,9 @@ def read_messages(items: Sequence[Any], calls: Sequence[ToolCall] = ()) -> list[
     builder = SessionBuilder(ImportedSession())
     if any(map(is_content, items)):
         _read_contents(builder, items, calls)
-        return builder.session.messages
-    for message in merge_items([*_missing_calls(items), *read_text_calls(items)], builder.session):
-        add_message(builder, message)
+    else:
+        for message in merge_items([*_missing_calls(items), *read_text_calls(items)], builder.session):
+            add_message(builder, message)
     builder.add_held()
     return builder.session.messages
 

@@ -444,16 +444,21 @@ async def test_a_prompt_that_quotes_another_agents_answer_is_no_compaction(tmp_p
     assert proxied.events(ContextCompacted) == []
 
 
+def reminder(number: int) -> dict[str, Any]:
+    """A note that Claude Code puts between results."""
+    return {"role": "user", "content": f"<system-reminder>{number}</system-reminder>"}
+
+
 async def test_a_note_between_results_is_no_decision_of_the_loop(tmp_path: Path) -> None:
     proxied = Proxied(tmp_path, inner=2)
     agent = Agent(proxied)
     for number in range(5):
         agent.work(call(number), call(number + 100))
-        agent.items.insert(len(agent.items) - number % 3, {"role": "user", "content": f"<system-reminder>{number}"})
+        agent.items.insert(len(agent.items) - number % 3, reminder(number))
     agent.ask(AssistantMessage("The port is set."))
     proxied.close()
     notes = [e.text for e in proxied.events(MessageAdded) if e.origin == "nudge"]
-    assert notes == [f"<system-reminder>{number}" for number in range(5)]
+    assert notes == [f"<system-reminder>{number}</system-reminder>" for number in range(5)]
     decisions = [e.decision for e in proxied.events(DecisionMade)]
     assert not any(isinstance(one, GoOn) and one.rule == "followed" for one in decisions)
     assert [result.status for result in proxied.events(ToolCallResult)] == ["ok"] * 10
@@ -527,9 +532,7 @@ async def move(agent: Agent, kind: str, what: Any, numbers: Any, made: Counter[s
             agent.ask(AssistantMessage(text))
         case "note":
             results = sum(item["role"] == "tool" for item in agent.items[-3:])
-            agent.items.insert(
-                len(agent.items) - min(what, results), {"role": "user", "content": f"<system-reminder>{number}"}
-            )
+            agent.items.insert(len(agent.items) - min(what, results), reminder(number))
         case "prompt":
             agent.say(f"{what} {number}")
         case "fails":

@@ -59,7 +59,7 @@ async def test_a_circle_in_a_thread_is_one_run_and_is_stopped(streams: bool, tmp
         assert len(proxy.runs) == 1
     spelled = 0 if streams else 1  # the first response is a stream, whose arguments have another space
     assert (requests, status) == (7 + spelled, 400)
-    assert said.startswith("endstop_stuck")
+    assert said.startswith("endstop stopped this run: the call work")
     (record,) = tmp_path.glob("*.jsonl")
     (run,) = read_record(record).runs
     results = [event.content for event in run.events if isinstance(event, ev.ToolCallResult)]
