@@ -1,0 +1,76 @@
+"""Drives the agents through the scenarios, and writes docs/reference/agents.md.
+
+    python -m tests.agents --agents "codex pi" --scenarios "c i"        (or `make agents`)
+
+They are installed first, each once, into AGENTS_CACHE (default ~/.cache/endstop-agents; 2 GB with all ten).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from datetime import UTC, datetime
+
+from .agents import Agent, agents
+from .checks import COMPARED, problems
+from .drive import drive
+from .install import install
+from .recordings import path_of, record
+from .results import Cell, cell, read_cells, write_cells
+from .scenarios import SCENARIOS, Scenario
+
+
+def main() -> None:
+    """Measure what was asked for, cell by cell."""
+    parser = argparse.ArgumentParser(prog="python -m tests.agents", description=__doc__.partition("\n")[0])
+    parser.add_argument("--agents", default="", help="names of agents (default: all)")
+    parser.add_argument("--scenarios", default="", help="names of scenarios (default: all)")
+    parser.add_argument(
+        "--record", action="store_true", help="only keep what the agents send, as fixtures of the tests"
+    )
+    chosen = parser.parse_args()
+    names, scenes = chosen.agents.split() or list(agents()), chosen.scenarios.split() or list(SCENARIOS)
+    if unknown := [*(set(names) - set(agents())), *(set(scenes) - set(SCENARIOS))]:
+        parser.error(f"no agent or scenario is called {unknown[0]}: {', '.join([*agents(), *SCENARIOS])}")
+    for name in names:
+        if chosen.record:
+            _record_agent(agents()[name])
+            continue
+        _measure_agent(agents()[name], [SCENARIOS[one] for one in scenes])
+
+
+def _record_agent(agent: Agent) -> None:
+    if failed := install(agent):
+        print(f"{agent.name}: not installed: {failed}", flush=True)
+        return
+    asyncio.run(record(agent))
+    print(f"{agent.name}: {path_of(agent.name).stat().st_size:,} bytes", flush=True)
+
+
+def _measure_agent(agent: Agent, scenarios: list[Scenario]) -> None:
+    date = datetime.now(UTC).date().isoformat()
+    failed = install(agent)
+    for scenario in scenarios:
+        if failed:
+            measured = Cell(version="", date=date, problems=[f"not installed: {failed}"])
+        else:
+            measured = asyncio.run(_measure(agent, scenario, date))
+        cells = read_cells()
+        cells.setdefault(agent.name, {})[scenario.name] = measured
+        write_cells(cells)
+        said = "; ".join(measured.problems) or "ok"
+        print(f"{agent.name} {scenario.name}: {measured.requests} requests, {measured.seconds} s: {said}", flush=True)
+
+
+async def _measure(agent: Agent, scenario: Scenario, date: str) -> Cell:
+    """Return what one cell shows; a driver that fails is a cell that is not as it must be."""
+    try:
+        direct = await drive(agent, scenario, direct=True) if scenario.name in COMPARED else None
+        seen = await drive(agent, scenario)
+    except Exception as error:
+        return Cell(version=agent.version, date=date, problems=[f"the driver failed: {error!r}"])
+    return cell(agent, seen, problems(seen, direct), date)
+
+
+if __name__ == "__main__":
+    main()
