@@ -95,7 +95,7 @@ def _useful(step: int, tools: Toolbox) -> list[Part]:
     """A module and its test, written, tried, mended and looked through, ten times over."""
     if step >= USEFUL:
         return tools.end()
-    n, part = divmod(step, 10)
+    n, part = step // 10 + 1, step % 10
     write = f"printf 'def f{n}(x):\\n    return x - {n}\\n' > part{n}.py; echo written part{n}.py"
     test = f"printf 'from part{n} import f{n}\\nassert f{n}(1) == {n + 1}, f{n}(1)\\n' > test{n}.py; wc -c test{n}.py"
     tried = 'for t in test*.py; do python3 "$t" && echo "$t passed" || echo "$t failed"; done 2>&1 | grep -v "^ "'

@@ -58,5 +58,5 @@ def fitting(schema: dict[str, Any], note: str = "") -> Any:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    kind = schema.get("type", "")
+    kind = schema.get("type", "object" if "properties" in schema else "")
     return next((one for one in kind if one != "null"), "") if isinstance(kind, list) else kind
