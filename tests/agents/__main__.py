@@ -2,7 +2,8 @@
 
     python -m tests.agents --agents "codex pi" --scenarios "c i"        (or `make agents`)
 
-They are installed first, each once, into AGENTS_CACHE (default ~/.cache/endstop-agents; 2 GB with all ten).
+They are installed first, each once, into AGENTS_CACHE (default ~/.cache/endstop-agents; 2 GB with all ten). Where the
+system allows it, all of it then runs in a network of its own, in which there is nothing but loopback.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from .agents import Agent, agents
 from .checks import COMPARED, problems
 from .drive import drive
 from .install import install
+from .loopback_only import leave_network
 from .recordings import path_of, record
 from .results import Cell, cell, read_cells, write_cells
 from .scenarios import SCENARIOS, Scenario
@@ -32,24 +34,26 @@ def main() -> None:
     names, scenes = chosen.agents.split() or list(agents()), chosen.scenarios.split() or list(SCENARIOS)
     if unknown := [*(set(names) - set(agents())), *(set(scenes) - set(SCENARIOS))]:
         parser.error(f"no agent or scenario is called {unknown[0]}: {', '.join([*agents(), *SCENARIOS])}")
+    failed = {name: _installed(agents()[name]) for name in names}
+    if not leave_network():
+        print("this system has no network of its own for the agents: they are only told to use none", flush=True)
     for name in names:
-        if chosen.record:
-            _record_agent(agents()[name])
-            continue
-        _measure_agent(agents()[name], [SCENARIOS[one] for one in scenes])
+        if not chosen.record:
+            _measure_agent(agents()[name], [SCENARIOS[one] for one in scenes], failed[name])
+        elif not failed[name]:
+            asyncio.run(record(agents()[name]))
+            print(f"{name}: {path_of(name).stat().st_size:,} bytes", flush=True)
 
 
-def _record_agent(agent: Agent) -> None:
+def _installed(agent: Agent) -> str:
+    """Install an agent; return why it cannot be, or nothing."""
     if failed := install(agent):
         print(f"{agent.name}: not installed: {failed}", flush=True)
-        return
-    asyncio.run(record(agent))
-    print(f"{agent.name}: {path_of(agent.name).stat().st_size:,} bytes", flush=True)
+    return failed
 
 
-def _measure_agent(agent: Agent, scenarios: list[Scenario]) -> None:
+def _measure_agent(agent: Agent, scenarios: list[Scenario], failed: str) -> None:
     date = datetime.now(UTC).date().isoformat()
-    failed = install(agent)
     for scenario in scenarios:
         if failed:
             measured = Cell(version="", date=date, problems=[f"not installed: {failed}"])
