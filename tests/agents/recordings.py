@@ -21,7 +21,7 @@ from .tap import Exchange, passed_on
 from .wires import wire_of
 
 FOLDER = HERE / "recorded"
-RECORDED = {"a": 100, "c": 10, "d": 10, "i": 101}
+RECORDED = {"a": 100, "c": 10, "d": 10, "i": 110}
 """The scenarios that are recorded, and how many requests of each."""
 LONGEST = 300
 """Characters that are kept of texts which are not the conversation."""
