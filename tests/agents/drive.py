@@ -176,12 +176,12 @@ async def _run(agent: Agent, setup: Setup, place: Path, seen: Observation) -> No
 
 
 async def settle(address: str, seen: Observation) -> None:
-    """Read the proxy's metrics once no request is in progress."""
+    """Read the proxy's metrics once no request but this one is in progress."""
     async with aiohttp.ClientSession() as client:
         for _ in range(50):
             async with client.get(f"{address}/endstop/metrics") as response:
                 seen.metrics = samples(await response.text())
-            if not seen.metrics.get("requests_in_progress"):
+            if seen.metrics.get("requests_in_progress", 0) <= 1:
                 return
             await asyncio.sleep(0.1)
 
