@@ -26,7 +26,7 @@ RED = {
     "mini": "abcdefhi",
     "smolagents": "abcdefhi",
 }
-"""What is not as it must be yet: docs/reference/agents.md says why. A cell that turns green fails here until it is struck."""
+"""What is not as it must be yet; docs/reference/agents.md says why. What turns green fails here until it is struck."""
 CELLS = [
     pytest.param(
         *(agent, scenario),
