@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import subprocess
 from datetime import UTC, datetime
 
-from .agents import Agent, agents
+from .agents import ROOT, Agent, agents
 from .checks import COMPARED, problems
 from .drive import drive
 from .install import install
@@ -53,12 +54,12 @@ def _installed(agent: Agent) -> str:
 
 
 def _measure_agent(agent: Agent, scenarios: list[Scenario], failed: str) -> None:
-    date = datetime.now(UTC).date().isoformat()
+    date, commit = datetime.now(UTC).date().isoformat(), _commit()
     for scenario in scenarios:
         if failed:
-            measured = Cell(version="", date=date, problems=[f"not installed: {failed}"])
+            measured = Cell(version="", date=date, commit=commit, problems=[f"not installed: {failed}"])
         else:
-            measured = asyncio.run(_measure(agent, scenario, date))
+            measured = asyncio.run(_measure(agent, scenario, date, commit))
         cells = read_cells()
         cells.setdefault(agent.name, {})[scenario.name] = measured
         write_cells(cells)
@@ -66,14 +67,24 @@ def _measure_agent(agent: Agent, scenarios: list[Scenario], failed: str) -> None
         print(f"{agent.name} {scenario.name}: {measured.requests} requests, {measured.seconds} s: {said}", flush=True)
 
 
-async def _measure(agent: Agent, scenario: Scenario, date: str) -> Cell:
+async def _measure(agent: Agent, scenario: Scenario, date: str, commit: str) -> Cell:
     """Return what one cell shows; a driver that fails is a cell that is not as it must be."""
     try:
         direct = await drive(agent, scenario, direct=True) if scenario.name in COMPARED else None
         seen = await drive(agent, scenario)
     except Exception as error:
-        return Cell(version=agent.version, date=date, problems=[f"the driver failed: {error!r}"])
-    return cell(agent, seen, problems(seen, direct), date)
+        said = [f"the driver failed: {error!r}"]
+        return Cell(version=agent.version, date=date, commit=commit, problems=said)
+    return cell(agent, seen, problems(seen, direct), date, commit)
+
+
+def _commit() -> str:
+    """Return the commit of the working tree; empty outside of git."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return done.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ class Cell(Struct, kw_only=True):
 
     version: str
     date: str
+    commit: str = ""
+    """The commit of endstop."""
     problems: list[str]
     requests: int = 0
     """Those of the agent's loop that reached the provider."""
@@ -45,11 +47,12 @@ Cells = dict[str, dict[str, Cell]]
 """By agent and scenario."""
 
 
-def cell(agent: Agent, seen: Observation, problems: list[str], date: str) -> Cell:
+def cell(agent: Agent, seen: Observation, problems: list[str], date: str, commit: str) -> Cell:
     """Return what was measured."""
     return Cell(
         version=agent.version,
         date=date,
+        commit=commit,
         problems=problems,
         requests=len(loop_requests(seen)),
         answers=len(own_answers(seen.near)),
@@ -82,7 +85,7 @@ def _matrix(cells: Cells) -> str:
             agent.version,
             ", ".join(sorted({wire for one in measured.values() for wire in one.wires})),
             *(measured[name].shown if name in measured else "" for name in SCENARIOS),
-            max((one.date for one in measured.values()), default=""),
+            ", ".join(sorted({f"{one.date} {one.commit}".strip() for one in measured.values()})),
         )
         for agent in agents().values()
         for measured in [cells.get(agent.name, {})]
