@@ -54,6 +54,7 @@ class Agent:
     command: str
     key: str
     """The variable that holds the provider's key."""
+    leaves_session: bool = True
     node: str = ""
     """The version of node that it needs, if it is not the one that is here."""
     environment: dict[str, str] = field(default_factory=dict)

@@ -272,10 +272,9 @@ def _failed_once(seen: Observation, direct: Observation | None) -> Iterator[str]
 
 
 def _audited(seen: Observation, direct: Observation | None) -> Iterator[str]:
-    if seen.played:
-        return
     if seen.audit is None:
-        yield "`endstop audit --last` finds no session"
+        if seen.leaves_session:
+            yield "`endstop audit --last` finds no session"
         return
     runs = json.loads(seen.audit)["runs"]
     prompts = [_typed(str(run["prompt"])) for run in runs]

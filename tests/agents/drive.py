@@ -56,8 +56,8 @@ class Observation:
     """By name, and by name and label: `requests_total`, `requests_total stopped`."""
     replays: dict[str, str] = field(default_factory=dict)
     """By record: nothing if it replays the same, else what was said."""
-    played: bool = False
-    """Whether requests of a recording were sent, and no agent ran."""
+    leaves_session: bool = True
+    """Whether there is a session to audit: not where a recording was played, and not from each agent."""
     audit: str | None = None
     """What `endstop audit --last --json` printed; None if it found nothing."""
 
@@ -68,7 +68,7 @@ async def drive(agent: Agent, scenario: Scenario, *, direct: bool = False) -> Ob
     shutil.rmtree(place, ignore_errors=True)
     for folder in ("home", "work"):
         (place / folder).mkdir(parents=True)
-    seen = Observation(scenario)
+    seen = Observation(scenario, leaves_session=agent.leaves_session)
     provider = ScriptedProvider(scenario)
     async with serving(provider) as url, Tap(url) as far:
         setup = agent.setup

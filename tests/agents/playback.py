@@ -26,7 +26,7 @@ _LAST_EVENT = re.compile(rb'(event: (response\.completed|message_stop)\n.*|data:
 
 async def play(agent: Agent, recording: Recording, scenario: Scenario, place: Path) -> Observation:
     """Send the requests of a scenario until one of them ends the agent. place: an empty folder for the records."""
-    seen = Observation(scenario, exit_code=0, played=True)
+    seen = Observation(scenario, exit_code=0, leaves_session=False)
     provider = ScriptedProvider(scenario)
     async with serving(provider) as url, Tap(url) as far:
         upstream = agent.setup.upstream_at(far.url)

@@ -80,11 +80,11 @@ def _fails(seen: Observation) -> None:
 
 
 def _is_not_found(seen: Observation) -> None:
-    seen.played = False
+    seen.leaves_session = True
 
 
 def _is_found_as_two(seen: Observation) -> None:
-    seen.played, seen.audit = False, '{"runs": [{"prompt": "Write"}, {"prompt": null}]}'
+    seen.audit = '{"runs": [{"prompt": "Write"}, {"prompt": null}]}'
 
 
 CHANGES: dict[Callable[[Observation], None], str] = {
