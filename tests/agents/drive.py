@@ -1,13 +1,12 @@
 """Drives one agent through one scenario, behind the proxy or straight at the provider, and says what was seen.
 
 Each time the agent has a new home and a new folder to work in. Its environment leads every request but those to
-127.0.0.1 to a port where nobody listens.
+127.0.0.1 to a proxy that refuses them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import shutil
@@ -24,6 +23,7 @@ from aiohttp import web
 
 from .agents import KEY, Agent, Setup
 from .install import binaries, cache
+from .refusing_proxy import RefusingProxy
 from .scenarios import PROMPT, Scenario
 from .scripted_provider import Answered, ScriptedProvider
 from .tap import Exchange, Tap
@@ -58,6 +58,8 @@ class Observation:
     """By record: nothing if it replays the same, else what was said."""
     leaves_session: bool = True
     """Whether there is a session to audit: not where a recording was played, and not from each agent."""
+    refused: list[str] = field(default_factory=list)
+    """What the agent asked of other machines."""
     audit: str | None = None
     """What `endstop audit --last --json` printed; None if it found nothing."""
 
@@ -70,19 +72,19 @@ async def drive(agent: Agent, scenario: Scenario, *, direct: bool = False) -> Ob
         (place / folder).mkdir(parents=True)
     seen = Observation(scenario, leaves_session=agent.leaves_session)
     provider = ScriptedProvider(scenario)
-    async with serving(provider) as url, Tap(url) as far:
+    async with serving(provider) as url, Tap(url) as far, RefusingProxy() as elsewhere:
         setup = agent.setup
         if direct:
-            await _run(agent, setup.behind(far.url), place, seen)
+            await _run(agent, setup.behind(far.url), place, elsewhere, seen)
         else:
             async with (
                 proxy(setup.upstream_at(far.url), place, scenario.options, seen) as address,
                 Tap(address) as near,
             ):
-                await _run(agent, setup.behind(near.url), place, seen)
+                await _run(agent, setup.behind(near.url), place, elsewhere, seen)
                 await settle(address, seen)
             seen.near = near.exchanges()
-        seen.far, seen.answered = far.exchanges(), provider.answered
+        seen.far, seen.answered, seen.refused = far.exchanges(), provider.answered, elsewhere.refused
     if not direct:
         await judge_records(place, seen)
     return seen
@@ -131,26 +133,26 @@ async def proxy(upstream: str, place: Path, options: tuple[str, ...], seen: Obse
 
 
 def environment(place: Path) -> dict[str, str]:
-    """Return the environment of all programs: a home of their own, and no way to any other machine."""
+    """Return the environment of all programs, with a home of their own."""
     home = place / "home"
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
-    nowhere |= {name.lower(): value for name, value in nowhere.items()}
     folders = {f"XDG_{name}_HOME": str(home / folder) for name, folder in _XDG.items()}
-    own = {"HOME": str(home), "CI": "1", "TERM": "dumb", "NO_COLOR": "1", "NO_PROXY": "127.0.0.1,localhost"}
-    return {**kept, **nowhere, **folders, **own, "no_proxy": own["NO_PROXY"]}
+    loopback = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
+    return {**kept, **folders, **loopback, "HOME": str(home), "CI": "1", "TERM": "dumb", "NO_COLOR": "1"}
 
 
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _XDG = {"DATA": ".local/share", "CONFIG": ".config", "STATE": ".local/state", "CACHE": ".cache"}
 
 
-async def _run(agent: Agent, setup: Setup, place: Path, seen: Observation) -> None:
+async def _run(agent: Agent, setup: Setup, place: Path, elsewhere: RefusingProxy, seen: Observation) -> None:
     """Run the agent to its end, or kill it with all that it has started."""
     for name, text in {**agent.files, **setup.files}.items():
         file = place / "home" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     variables = environment(place) | agent.environment | {agent.key: KEY, "PROMPT": PROMPT}
+    variables |= {name: elsewhere.url for word in _PROXIES for name in (word, word.lower())}
     if agent.installer == "pip":  # its python would look into ours
         variables.pop("PYTHONPATH", None)
     variables["PATH"] = ":".join([*map(str, binaries(agent)), variables["PATH"]])
@@ -217,23 +219,3 @@ async def _endstop(place: Path, *words: str) -> tuple[int, str]:
     async with asyncio.timeout(_PATIENCE):
         out, err = await process.communicate()
     return process.returncode or 0, (out or err).decode(errors="replace")
-
-
-def summary(seen: Observation) -> str:
-    """Return one line for who looks at it."""
-    steps = [one.step for one in seen.answered if not one.side]
-    ours = [one.status for one in seen.near if one.header("x-endstop") and one.header("x-endstop") != "cut"]
-    return json.dumps(
-        {
-            "exit": seen.exit_code,
-            "seconds": round(seen.seconds, 1),
-            "steps": len(steps),
-            "last": max(steps, default=None),
-            "side": len(seen.answered) - len(steps),
-            "near": len(seen.near),
-            "ours": ours,
-            "records": len(seen.records),
-            "replays": list(seen.replays.values()),
-            "audit": (seen.audit or "")[:60],
-        }
-    )

@@ -88,19 +88,28 @@ class Tap:
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         up, down = Direction(), Direction()
         self._connections.append((up, down))
-        try:
-            there = await asyncio.open_connection(self.target.hostname, self.target.port)
-        except OSError:
-            writer.transport.abort()
-            return
-        try:
-            await asyncio.gather(_copy(reader, there[1], up), _copy(there[0], writer, down))
-        except OSError:
-            writer.transport.abort()
-            there[1].transport.abort()
-        finally:
-            writer.close()
-            there[1].close()
+        assert self.target.hostname
+        assert self.target.port
+        await pass_both_ways(reader, writer, self.target.hostname, self.target.port, up, down)
+
+
+async def pass_both_ways(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int, up: Direction, down: Direction
+) -> None:
+    """Connect to a server, and pass on between it and who has asked for it, until both have ended."""
+    try:
+        there = await asyncio.open_connection(host, port)
+    except OSError:
+        writer.transport.abort()
+        return
+    try:
+        await asyncio.gather(_copy(reader, there[1], up), _copy(there[0], writer, down))
+    except OSError:
+        writer.transport.abort()
+        there[1].transport.abort()
+    finally:
+        writer.close()
+        there[1].close()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: Direction) -> None:
