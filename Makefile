@@ -22,7 +22,7 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
 ADAPTERS ?= google-adk langchain strands claude-agent-sdk openai-agents pydantic-ai
-.PHONY: test-adapters bench-adapters bench-goals
+.PHONY: agents test-adapters bench-adapters bench-goals
 .PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak search growth gaps mutants fuzz test-long faults test-all test-litellm install-sizes prices docs site dist clean
 .DELETE_ON_ERROR:
 # pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
@@ -214,6 +214,10 @@ bench-adapters: ## measure agents of other frameworks without and with the adapt
 
 bench-goals: ## goals of other frameworks beside `until`, on the same scenes; writes docs/explanation/goals.md
 	@$(PYTHON) tests/benchmarks/goal_loops/compare.py $(ARGS)
+
+# Node and npm must be there. AGENTS="codex pi" and SCENARIOS="c i" choose; ARGS=--record keeps what the agents send.
+agents: $(VENV)/.ready ## ten real coding agents behind the proxy, in nine scenarios; writes docs/reference/agents.md
+	@$(BIN)/python -m tests.agents --agents "$(AGENTS)" --scenarios "$(SCENARIOS)" $(ARGS)
 
 docs: $(VENV)/.ready ## write the tables in the documentation anew, from the code
 	@$(BIN)/python docs/tables.py

@@ -1,0 +1,91 @@
+"""Drives the agents through the scenarios, and writes docs/reference/agents.md.
+
+    python -m tests.agents --agents "codex pi" --scenarios "c i"        (or `make agents`)
+
+They are installed first, each once, into AGENTS_CACHE (default ~/.cache/endstop-agents; 2 GB with all ten). Where the
+system allows it, all of it then runs in a network of its own, in which there is nothing but loopback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+from datetime import UTC, datetime
+
+from .agents import ROOT, Agent, agents
+from .checks import COMPARED, problems
+from .drive import drive
+from .install import install
+from .loopback_only import leave_network
+from .recordings import path_of, record
+from .results import Cell, cell, read_cells, write_cells
+from .scenarios import SCENARIOS, Scenario
+
+
+def main() -> None:
+    """Measure what was asked for, cell by cell."""
+    parser = argparse.ArgumentParser(prog="python -m tests.agents", description=__doc__.partition("\n")[0])
+    parser.add_argument("--agents", default="", help="names of agents (default: all)")
+    parser.add_argument("--scenarios", default="", help="names of scenarios (default: all)")
+    parser.add_argument(
+        "--record", action="store_true", help="only keep what the agents send, as fixtures of the tests"
+    )
+    chosen = parser.parse_args()
+    names, scenes = chosen.agents.split() or list(agents()), chosen.scenarios.split() or list(SCENARIOS)
+    if unknown := [*(set(names) - set(agents())), *(set(scenes) - set(SCENARIOS))]:
+        parser.error(f"no agent or scenario is called {unknown[0]}: {', '.join([*agents(), *SCENARIOS])}")
+    failed = {name: _installed(agents()[name]) for name in names}
+    if not leave_network():
+        print("this system has no network of its own for the agents: they are only told to use none", flush=True)
+    for name in names:
+        if not chosen.record:
+            _measure_agent(agents()[name], [SCENARIOS[one] for one in scenes], failed[name])
+        elif not failed[name]:
+            asyncio.run(record(agents()[name]))
+            print(f"{name}: {path_of(name).stat().st_size:,} bytes", flush=True)
+
+
+def _installed(agent: Agent) -> str:
+    """Install an agent; return why it cannot be, or nothing."""
+    if failed := install(agent):
+        print(f"{agent.name}: not installed: {failed}", flush=True)
+    return failed
+
+
+def _measure_agent(agent: Agent, scenarios: list[Scenario], failed: str) -> None:
+    date, commit = datetime.now(UTC).date().isoformat(), _commit()
+    for scenario in scenarios:
+        if failed:
+            measured = Cell(version="", date=date, commit=commit, problems=[f"not installed: {failed}"])
+        else:
+            measured = asyncio.run(_measure(agent, scenario, date, commit))
+        cells = read_cells()
+        cells.setdefault(agent.name, {})[scenario.name] = measured
+        write_cells(cells)
+        said = "; ".join(measured.problems) or "ok"
+        print(f"{agent.name} {scenario.name}: {measured.requests} requests, {measured.seconds} s: {said}", flush=True)
+
+
+async def _measure(agent: Agent, scenario: Scenario, date: str, commit: str) -> Cell:
+    """Return what one cell shows; a driver that fails is a cell that is not as it must be."""
+    try:
+        direct = await drive(agent, scenario, direct=True) if scenario.name in COMPARED else None
+        seen = await drive(agent, scenario)
+    except Exception as error:
+        said = [f"the driver failed: {error!r}"]
+        return Cell(version=agent.version, date=date, commit=commit, problems=said)
+    return cell(agent, seen, problems(seen, direct), date, commit)
+
+
+def _commit() -> str:
+    """Return the commit of the working tree; empty outside of git."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The agents of `agents.toml`, and what the guide says to set for each."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+GUIDE = ROOT / "docs" / "guides" / "coding_agents.md"
+PROXY = "http://127.0.0.1:8643"
+"""Where the proxy is in the guide."""
+KEY = "sk-nobody-0000"
+"""The provider's key of every agent."""
+_BLOCK = re.compile(r"(?P<before>[^\n]*)\n\n```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL)
+_FILE = re.compile(r"In `~/([^`]+)`:$")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the guide says to set for an agent."""
+
+    upstream: str
+    """The provider behind the proxy."""
+    shell: str
+    """Lines for the agent's shell."""
+    files: dict[str, str]
+    """Files below the home folder."""
+
+    def behind(self, proxy: str) -> Setup:
+        """Return the same for a proxy at this URL."""
+        files = {name: text.replace(PROXY, proxy) for name, text in self.files.items()}
+        return Setup(self.upstream, self.shell.replace(PROXY, proxy), files)
+
+    def upstream_at(self, provider: str) -> str:
+        """Return the same upstream at a provider on loopback."""
+        return provider + urlsplit(self.upstream).path
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A program that is installed, and started with a prompt."""
+
+    name: str
+    title: str
+    package: str
+    version: str
+    installer: str
+    """`npm` or `pip`."""
+    command: str
+    key: str
+    """The variable that holds the provider's key."""
+    leaves_session: bool = True
+    node: str = ""
+    """The version of node that it needs, if it is not the one that is here."""
+    environment: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def setup(self) -> Setup:
+        """What the guide says to set."""
+        section = re.search(rf"^## {re.escape(self.title)}\n(.*?)(?=^## |\Z)", _guide(), re.DOTALL | re.MULTILINE)
+        assert section, f"{GUIDE.name} has no section for {self.title}"
+        upstream, shell, files = "", "", {}
+        for block in _BLOCK.finditer(f"\n{section[1]}"):
+            text = block["text"]
+            if proxy := re.match(r"endstop proxy --upstream (\S+)", text):
+                upstream = proxy[1]
+            elif file := _FILE.search(block["before"]):
+                files[file[1]] = text
+            else:
+                assert block["language"] == "sh", f"{GUIDE.name} does not say where this goes: {text}"
+                shell += text
+        return Setup(upstream, shell, files)
+
+
+@cache
+def _guide() -> str:
+    return GUIDE.read_text(encoding="utf-8")
+
+
+@cache
+def agents() -> dict[str, Agent]:
+    """Return all agents by their names."""
+    listed = tomllib.loads((HERE / "agents.toml").read_text(encoding="utf-8"))["agent"]
+    return {one["name"]: Agent(**one) for one in listed}

@@ -1,0 +1,221 @@
+"""Drives one agent through one scenario, behind the proxy or straight at the provider, and says what was seen.
+
+Each time the agent has a new home and a new folder to work in. Its environment leads every request but those to
+127.0.0.1 to a proxy that refuses them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from .agents import KEY, Agent, Setup
+from .install import binaries, cache
+from .refusing_proxy import RefusingProxy
+from .scenarios import PROMPT, Scenario
+from .scripted_provider import Answered, ScriptedProvider
+from .tap import Exchange, Tap
+
+COMMAND = str(Path(sys.executable).with_name("endstop"))
+_PATIENCE = 60.0
+"""Seconds that a command of endstop may take."""
+_KEPT = ("PATH", "LANG", "PYTHONPATH", "npm_config_registry")
+"""Variables that agents and proxy get from who drives them."""
+_SAMPLE = re.compile(r"^endstop_proxy_(\w+?)(?:\{\w+=\"(.*)\"\})? (\S+)$", re.MULTILINE)
+
+
+@dataclass
+class Observation:
+    """What was seen of one agent in one scenario."""
+
+    scenario: Scenario
+    near: list[Exchange] = field(default_factory=list)
+    """Between agent and proxy."""
+    far: list[Exchange] = field(default_factory=list)
+    """Between proxy and provider."""
+    answered: list[Answered] = field(default_factory=list)
+    exit_code: int | None = None
+    """None if the agent had to be killed."""
+    seconds: float = 0.0
+    ended: float = 0.0
+    """When the agent ended, on the clock of the exchanges."""
+    records: list[Path] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+    """By name, and by name and label: `requests_total`, `requests_total stopped`."""
+    replays: dict[str, str] = field(default_factory=dict)
+    """By record: nothing if it replays the same, else what was said."""
+    leaves_session: bool = True
+    """Whether there is a session to audit: not where a recording was played, and not from each agent."""
+    refused: list[str] = field(default_factory=list)
+    """What the agent asked of other machines."""
+    audit: str | None = None
+    """What `endstop audit --last --json` printed; None if it found nothing."""
+
+
+async def drive(agent: Agent, scenario: Scenario, *, direct: bool = False) -> Observation:
+    """Run an agent in a scenario. direct: without the proxy."""
+    place = place_of(agent, scenario, direct=direct)
+    shutil.rmtree(place, ignore_errors=True)
+    for folder in ("home", "work"):
+        (place / folder).mkdir(parents=True)
+    seen = Observation(scenario, leaves_session=agent.leaves_session)
+    provider = ScriptedProvider(scenario)
+    async with serving(provider) as url, Tap(url) as far, RefusingProxy() as elsewhere:
+        setup = agent.setup
+        if direct:
+            await _run(agent, setup.behind(far.url), place, elsewhere, seen)
+        else:
+            async with (
+                proxy(setup.upstream_at(far.url), place, scenario.options, seen) as address,
+                Tap(address) as near,
+            ):
+                await _run(agent, setup.behind(near.url), place, elsewhere, seen)
+                await settle(address, seen)
+            seen.near = near.exchanges()
+        seen.far, seen.answered, seen.refused = far.exchanges(), provider.answered, elsewhere.refused
+    if not direct:
+        await judge_records(place, seen)
+    return seen
+
+
+def place_of(agent: Agent, scenario: Scenario, *, direct: bool) -> Path:
+    """Return the folder of an agent's home, its work, the records and what it and the proxy said."""
+    return cache() / "runs" / f"{agent.name}-{scenario.name}{'-direct' if direct else ''}"
+
+
+@asynccontextmanager
+async def serving(provider: ScriptedProvider) -> AsyncIterator[str]:
+    """A server of this provider on loopback. Yields its URL."""
+    app = web.Application(client_max_size=2**28)
+    app.router.add_route("*", "/{path:.*}", provider.handle)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+@asynccontextmanager
+async def proxy(upstream: str, place: Path, options: tuple[str, ...], seen: Observation) -> AsyncIterator[str]:
+    """`endstop proxy` as a user starts it. Yields its URL; its records are read at its end."""
+    records = place / "records"
+    words = ("proxy", "--upstream", upstream, "--port", "0", "--record", str(records), "--grace", "2", *options)
+    with (place / "proxy.txt").open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            COMMAND, *words, stdout=asyncio.subprocess.PIPE, stderr=output, env=environment(place), cwd=place
+        )
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                line = (await process.stdout.readline()).decode()
+            found = re.search(r"http://127\.0\.0\.1:\d+", line)
+            assert found, f"the proxy did not start: {line or (place / 'proxy.txt').read_text(errors='replace')[-300:]}"
+            yield found[0]
+        finally:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(_PATIENCE):
+                output.write((await process.communicate())[0])
+    seen.records = sorted(records.glob("*.jsonl*"))
+
+
+def environment(place: Path) -> dict[str, str]:
+    """Return the environment of all programs, with a home of their own."""
+    home = place / "home"
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    folders = {f"XDG_{name}_HOME": str(home / folder) for name, folder in _XDG.items()}
+    loopback = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
+    return {**kept, **folders, **loopback, "HOME": str(home), "CI": "1", "TERM": "dumb", "NO_COLOR": "1"}
+
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_XDG = {"DATA": ".local/share", "CONFIG": ".config", "STATE": ".local/state", "CACHE": ".cache"}
+
+
+async def _run(agent: Agent, setup: Setup, place: Path, elsewhere: RefusingProxy, seen: Observation) -> None:
+    """Run the agent to its end, or kill it with all that it has started."""
+    for name, text in {**agent.files, **setup.files}.items():
+        file = place / "home" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    variables = environment(place) | agent.environment | {agent.key: KEY, "PROMPT": PROMPT}
+    variables |= {name: elsewhere.url for word in _PROXIES for name in (word, word.lower())}
+    if agent.installer == "pip":  # its python would look into ours
+        variables.pop("PYTHONPATH", None)
+    variables["PATH"] = ":".join([*map(str, binaries(agent)), variables["PATH"]])
+    began = time.monotonic()
+    with (place / "output.txt").open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *("/bin/sh", "-c", f"{setup.shell}\nexec {agent.command}"),
+            cwd=place / "work",
+            env=variables,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seen.scenario.seconds):
+                seen.exit_code = await process.wait()
+        seen.ended = time.monotonic()
+        seen.seconds = seen.ended - began
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def settle(address: str, seen: Observation) -> None:
+    """Read the proxy's metrics once no request but this one is in progress."""
+    async with aiohttp.ClientSession() as client:
+        for _ in range(50):
+            async with client.get(f"{address}/endstop/metrics") as response:
+                seen.metrics = samples(await response.text())
+            if seen.metrics.get("requests_in_progress", 0) <= 1:
+                return
+            await asyncio.sleep(0.1)
+
+
+def samples(text: str) -> dict[str, float]:
+    """Return the metrics of the proxy: each sample by name and label, and the sums of each name."""
+    found: dict[str, float] = {}
+    for name, label, value in _SAMPLE.findall(text):
+        found[name] = found.get(name, 0) + float(value)
+        if label:
+            found[f"{name} {label}"] = float(value)
+    return found
+
+
+async def judge_records(place: Path, seen: Observation) -> None:
+    """Replay each record, and look for the session as its user would."""
+    for record in seen.records:
+        code, said = await _endstop(place, "replay", "--quiet", str(record))
+        seen.replays[record.name] = "" if code == 0 else said
+    code, said = await _endstop(place, "audit", "--last", "--json")
+    if code == 0:
+        seen.audit = said
+
+
+async def _endstop(place: Path, *words: str) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(COMMAND, *words),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(place),
+        cwd=place,
+    )
+    async with asyncio.timeout(_PATIENCE):
+        out, err = await process.communicate()
+    return process.returncode or 0, (out or err).decode(errors="replace")

@@ -1,0 +1,120 @@
+"""What was measured: kept in `measured.json`, cell by cell, and shown on docs/reference/agents.md."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec import json as codec
+
+from .agents import HERE, ROOT, Agent, agents
+from .checks import loop_requests, own_answers
+from .drive import Observation
+from .scenarios import SCENARIOS
+
+MEASURED = HERE / "measured.json"
+PAGE = ROOT / "docs" / "reference" / "agents.md"
+_MARKED = re.compile(r"(<!-- table: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+class Cell(Struct, kw_only=True):
+    """One agent in one scenario."""
+
+    version: str
+    date: str
+    commit: str = ""
+    """The commit of endstop."""
+    problems: list[str]
+    requests: int = 0
+    """Those of the agent's loop that reached the provider."""
+    answers: int = 0
+    """Those that the proxy answered."""
+    seconds: float = 0.0
+    wires: list[str] = []
+
+    @property
+    def shown(self) -> str:
+        """What stands in the table."""
+        if not self.requests and not self.version:
+            return "not installed"
+        return f"**no** ({self.requests})" if self.problems else f"{self.requests}"
+
+
+Cells = dict[str, dict[str, Cell]]
+"""By agent and scenario."""
+
+
+def cell(agent: Agent, seen: Observation, problems: list[str], date: str, commit: str) -> Cell:
+    """Return what was measured."""
+    return Cell(
+        version=agent.version,
+        date=date,
+        commit=commit,
+        problems=problems,
+        requests=len(loop_requests(seen)),
+        answers=len(own_answers(seen.near)),
+        seconds=round(seen.seconds, 1),
+        wires=sorted({one.wire for one in seen.answered}),
+    )
+
+
+def read_cells() -> Cells:
+    """Return all that was measured."""
+    return codec.decode(MEASURED.read_bytes(), type=Cells) if MEASURED.exists() else {}
+
+
+def write_cells(cells: Cells) -> None:
+    """Keep it, and write the page anew."""
+    MEASURED.write_text(json.dumps(to_builtins(cells), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PAGE.write_text(rendered(PAGE.read_text(encoding="utf-8"), cells), encoding="utf-8")
+
+
+def rendered(page: str, cells: Cells) -> str:
+    """Return the page with its tables from these cells."""
+    tables = {"agents": _matrix(cells), "agent_scenarios": _scenarios(), "agent_problems": _problems(cells)}
+    return _MARKED.sub(lambda found: f"{found[1]}{tables[found['name']]}{found[3]}", page)
+
+
+def _matrix(cells: Cells) -> str:
+    rows = [
+        (
+            agent.title,
+            agent.version,
+            ", ".join(sorted({wire for one in measured.values() for wire in one.wires})),
+            *(measured[name].shown if name in measured else "" for name in SCENARIOS),
+            ", ".join(sorted({f"{one.date} {one.commit}".strip() for one in measured.values()})),
+        )
+        for agent in agents().values()
+        for measured in [cells.get(agent.name, {})]
+    ]
+    return _table(("agent", "version", "wire", *SCENARIOS, "measured on"), rows)
+
+
+def _scenarios() -> str:
+    return _table(("", "the model"), [(one.name, one.title) for one in SCENARIOS.values()])
+
+
+def _problems(cells: Cells) -> str:
+    lines = list(_problem_lines(cells))
+    return "".join(lines) if lines else "Nothing.\n"
+
+
+def _problem_lines(cells: Cells) -> Iterator[str]:
+    for agent in agents().values():
+        measured = cells.get(agent.name, {})
+        for name in SCENARIOS:
+            for said in measured[name].problems if name in measured else ():
+                yield f"- {agent.title}, {name}: {_plain(said)}\n"
+
+
+def _plain(said: str) -> str:
+    """Return the text as one line without marks of Markdown or HTML."""
+    return " ".join(re.sub(r"([\\<>*_|\[\]])", r"\\\1", said).split())
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)

@@ -1,0 +1,53 @@
+"""The guide has a block for each agent, and the table is what was measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from .agents import PROXY, agents
+from .install import install, installed_version
+from .results import PAGE, Cell, read_cells, rendered
+from .scenarios import SCENARIOS
+
+
+@pytest.mark.parametrize("agent", agents())
+def test_the_guide_leads_each_agent_through_the_proxy(agent: str) -> None:
+    setup = agents()[agent].setup
+    assert setup.upstream.startswith("https://")
+    assert PROXY in setup.shell + "".join(setup.files.values())
+    there = setup.behind("http://127.0.0.1:1")
+    assert PROXY not in there.shell + "".join(there.files.values())
+    assert there.upstream_at("http://127.0.0.1:2").startswith("http://127.0.0.1:2")
+
+
+def test_the_table_is_what_was_measured() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert rendered(text, read_cells()) == text, "run `make agents`"
+
+
+def test_an_agent_that_is_not_there_is_never_green(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = Cell(version="", date="2026-11-29", problems=["not installed: no such package"])
+    page = rendered(PAGE.read_text(encoding="utf-8"), {"codex": {"a": absent}})
+    row = next(line for line in page.splitlines() if line.startswith("| Codex |"))
+    assert row.split(" | ")[3] == "not installed"
+    assert "- Codex, a: not installed: no such package" in page
+
+
+def test_a_cell_with_a_problem_is_shown_with_its_reason() -> None:
+    red = Cell(version="1", date="2026-11-29", problems=["61 requests reached the provider"], requests=61)
+    page = rendered(PAGE.read_text(encoding="utf-8"), {"pi": {"c": red}})
+    assert "**no** (61)" in page
+    assert "- pi, c: 61 requests reached the provider" in page
+
+
+def test_every_cell_belongs_to_an_agent_and_a_scenario() -> None:
+    for name, cells in read_cells().items():
+        assert name in agents()
+        assert set(cells) <= set(SCENARIOS)
+
+
+def test_an_installation_that_fails_says_why(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTS_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "npm" in install(agents()["codex"])
+    assert installed_version(agents()["codex"]) == ""
