@@ -120,6 +120,8 @@ class FollowedResponse:
         self._repeated: RepeatedText | None = None
         self._asks = False
         self._cut_at: str | None = None
+        self._goes_on = False
+        """Whether the model wrote more behind the completion at which the response is to be cut."""
         self._raw_ids: dict[int, list[str]] = {}
 
     @property
@@ -128,8 +130,15 @@ class FollowedResponse:
         return self._assembler.usage
 
     def feed(self, chunk: AnyChunk) -> Cut | None:
-        """Add a chunk. Return why the response is to be cut, or None to read on. After a cut, nothing is added."""
+        """Add a chunk. Return why the response is to be cut, or None to read on.
+
+        After a cut nothing is added, apart from the end of a response that ends right behind its completion.
+        """
         if self.cut is not None:
+            self._goes_on = self._goes_on or not ends_response(chunk)
+            if self._cut_at is not None and not self._goes_on:
+                for event in self._assembler.feed(chunk):
+                    self._take(event)
             return self.cut
         if type(chunk) is TextDelta:  # fast path: nearly all chunks are text
             is_ascii = chunk.text.isascii()
@@ -185,7 +194,7 @@ class FollowedResponse:
         for event in (*(assembler.close_truncated() if cut_for else ()), *assembler.close()):
             self._take(event)
         message = assembler.message
-        is_cut = self.cut is not None or (cut_for != "" and assembler.finish is None)
+        is_cut = assembler.finish is None and (self.cut is not None or cut_for != "")
         return ResponseFinished(
             step=self._step,
             attempt=self.attempt,
@@ -258,6 +267,11 @@ class FollowedResponse:
             return reported
         written = estimate_tokens(message_size(message))
         return (reported or Usage()).for_cut_response(input_tokens=context_tokens, output_tokens=written)
+
+
+def ends_response(chunk: AnyChunk) -> bool:
+    """Return whether a chunk tells only how a response ended, and what it used."""
+    return type(chunk) is FinishReport or type(chunk) is UsageReport
 
 
 def has_required_arguments(call: ToolCall, tool: ToolSpec) -> bool:

@@ -19,6 +19,7 @@ from ..decision.messages import is_blank
 from ..decision.until_facts import CUT_FOR_CHECK
 from ..follow import Cut
 from ..follow.end_text import COMPLETED, end_text
+from ..follow.followed_response import ends_response
 from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
 from ..providers.errors import Interrupted, ProtocolError, ProviderError, hide_secrets
@@ -183,6 +184,8 @@ class FollowedExchange:
         """The request as the provider gets it, apart from a tool that is offered."""
         self._before_claim: ReplyEnd | None = None
         """What ends the stream before its first completion call."""
+        self._completion: Cut | None = None
+        """The completion behind which the response is cut if more follows."""
         self._withheld: tuple[ToolCall, ...] = ()
         """The completion calls that the agent does not get, because they stand beside other calls."""
         self.body = b""
@@ -426,15 +429,16 @@ class FollowedExchange:
         If a call is to be withheld, only whole events are passed on.
         """
         passed: list[bytes] = []
+        whole_events = self._whole_events
         if self.run.broken:
             rest = self._events.end() + block
         else:
-            self.guard(lambda: passed.extend(self._follow(block, whole_events=self._whole_events)))
+            self.guard(lambda: passed.extend(self._follow(block, whole_events=whole_events)))
             if not self.run.broken:
                 return b"".join(passed)
             rest = self._events.latest
         self._events = splitter_of(self.request)
-        return self.release() + rest if self._whole_events else block
+        return self.release() + rest if whole_events else block
 
     def let_calls_pass(self) -> bytes:
         """Return the calls that waited for the check, which is not met."""
@@ -459,9 +463,15 @@ class FollowedExchange:
         return end.comment(_why(Cut("check", detail=text))) + end.finish(shown, usage)
 
     @property
+    def at_completion(self) -> bool:
+        """Whether a completion has arrived behind which the response is cut, unless it ends there by itself."""
+        return self._completion is not None and self.cut is None and not (self._ended or self.run.broken)
+
+    @property
     def _whole_events(self) -> bool:
         """Whether only whole events are passed on, because some may be withheld."""
-        return self.run.offers_completion or self.holds_end or self.wire.whole_events
+        withholds = self.run.offers_completion or self.holds_end or self._completion is not None
+        return withholds or self.wire.whole_events
 
     def release(self) -> bytes:
         """Return the events that waited: calls, and the end."""
@@ -470,22 +480,42 @@ class FollowedExchange:
 
     def _follow(self, block: bytes, *, whole_events: bool) -> list[bytes]:
         passed: list[bytes] = []
+        end = 0
         for event, place in self._events.feed(block):
-            self._follow_event(event, passed)
+            if self._follow_event(event, passed):
+                end = place
             if self.cut is not None:
-                self._finish()
-                self.held.append(self._end_of_cut)
-                ended = b"" if self.claims_end else self.release()
-                return [*(passed if whole_events else [block[:place]]), ended]
+                return [*(passed if whole_events else [block[:end]]), self._end_cut()]
         if self._parser.done and not (self.holds_end or self.withholds):
             self._end_response()  # the agent may go on from here before the provider ends the stream
+        if self.at_completion and not whole_events:
+            return [block[:end]]  # from here on, only whole events are passed on
         return passed if whole_events else [block]
 
-    def _follow_event(self, event: bytes, passed: list[bytes]) -> None:
-        """Follow an event, and put it, or those of its pieces that the agent gets, where they go."""
+    def _end_cut(self) -> bytes:
+        """Take the response as cut here. Return what is passed on behind the cut."""
+        self._finish()
+        self.held.append(self._end_of_cut)
+        return b"" if self.claims_end else self.release()
+
+    def cut_at_completion(self) -> bytes:
+        """Cut the response behind its completion, because nothing arrives any more. Return what is passed on."""
+        ended: list[bytes] = []
+        self.cut = self._completion
+        self.guard(lambda: ended.append(self._end_cut()))
+        return b"".join(ended)
+
+    def _follow_event(self, event: bytes, passed: list[bytes]) -> bool:
+        """Follow an event, and put it, or those of its pieces that the agent gets, where they go.
+
+        Return False if the agent gets none of it, because the model goes on in it behind a completion.
+        """
         pieces, placed = self._end.pieces(event), list[tuple[list[bytes], bytes]]()
         for piece in pieces:
+            at_completion = self.at_completion
             self._take(self._end.as_event(piece))
+            if at_completion and self.cut is not None:
+                break
             if not (self._ended or self.withholds):
                 self._end.see(piece)
             if not self.withholds:
@@ -496,6 +526,7 @@ class FollowedExchange:
             placed = [(placed[0][0], event)]  # as it came
         for where, piece in placed:
             where.append(piece)
+        return bool(placed) or self.withholds
 
     def _place(self, event: bytes, passed: list[bytes]) -> list[bytes]:
         """Return where an event goes: to those that are passed on, or to those that wait."""
@@ -515,12 +546,23 @@ class FollowedExchange:
         try:
             chunks = read()
         except ProviderError as error:
-            self.failed(error)
+            if self.at_completion:
+                self.cut = self._completion
+            else:
+                self.failed(error)
             return
+        at_completion = self.at_completion
         for chunk in chunks:
+            if at_completion and not ends_response(chunk):
+                self.cut = self._completion  # the model goes on
+                return
             if type(chunk) is ToolCallDelta and chunk.name:
                 self._note_call(chunk.name)
-            self.cut = self.run.follower.chunk(chunk, cuts=cuts) or self.cut
+            cut = self.run.follower.chunk(chunk, cuts=cuts)
+            if cut is not None and cut.reason == "completion":
+                self._completion = cut
+            else:
+                self.cut = cut or self.cut
 
     def _note_call(self, name: str) -> None:
         if self.holds_calls and self._before_call is None:
@@ -551,6 +593,8 @@ class FollowedExchange:
 
     def end(self) -> bytes:
         """Handle the end of a stream, by itself or by a cut. Return what is passed on at its end."""
+        if self.at_completion and not self._parser.finished:
+            return self.cut_at_completion()
         rest = self._events.end()
         ended: list[bytes] = []
         self.guard(lambda: ended.extend(self._end_stream(rest)))
@@ -655,6 +699,9 @@ class FollowedExchange:
         if self._ended:
             return
         self._take_rest()
+        if self.at_completion and not self._parser.finished:
+            self.cut_at_completion()
+            return
         try:
             last = self._parser.end()
         except (Interrupted, ProtocolError):

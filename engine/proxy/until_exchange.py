@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import aiohttp
@@ -26,7 +26,7 @@ from ..records.known_secrets import KnownSecrets
 from .agent_replies import can_be_followed, is_stream, unread_text
 from .bodies import read_body
 from .exchange import FollowedExchange, splitter_of
-from .late_usage import read_rest
+from .late_usage import MOMENT, read_rest
 from .statistics_page import Statistics
 from .upstream_connections import blocks_of
 from .upstream_requests import UpstreamRequests
@@ -99,15 +99,29 @@ class UntilExchanges:
             async with aclosing(self._beside_check(check, blocks, exchange)) as passed:
                 async for block in passed:
                     yield block
-        if exchange.cut is None:
-            async for block in blocks:
-                yield exchange.take_block(block)
-                if exchange.cut is not None:
-                    break
+        latest: float | None = None
+        while exchange.cut is None:
+            if exchange.at_completion:
+                latest = self._clock.now() + MOMENT if latest is None else latest
+                block = await self._next(blocks, latest)
+            else:
+                block = await anext(blocks, b"")
+            if not block:
+                break
+            yield exchange.take_block(block)
         if check is None or exchange.cut is None or exchange.cut.reason != "check":
             yield exchange.end()
         else:
             yield exchange.end_as_met(await self._end_of_run(check))
+
+    async def _next(self, blocks: AsyncGenerator[bytes, None], latest: float) -> bytes:
+        """Return the next block behind a completion; empty at the end of the response, and if it breaks off or is late.
+
+        latest: time on the clock until which the response may end by itself.
+        """
+        with suppress(aiohttp.ClientError), self._clock.deadline(max(0, latest - self._clock.now())):
+            return await anext(blocks, b"")
+        return b""
 
     async def _beside_check(
         self, check: AgentCheck, blocks: AsyncGenerator[bytes, None], exchange: FollowedExchange

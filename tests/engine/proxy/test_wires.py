@@ -134,7 +134,8 @@ class ResponsesProvider(VendorProvider):
         ]
         done = {"type": "response.output_item.done", "output_index": 0, "item": self.item(call)}
         end = [done, {"type": "response.completed", "response": self.whole(call)}]
-        return begin, {"type": "response.in_progress", "response": begun}, end
+        more = {"type": "response.reasoning_text.delta", "output_index": 1, "item_id": "rs_1", "content_index": 0}
+        return begin, {**more, "delta": "and on "}, end
 
 
 Step = tuple[str, list[dict[str, Any]], str]

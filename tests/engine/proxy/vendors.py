@@ -376,8 +376,8 @@ class Responses(Wire):
         if item["type"] == "message":
             at = {"output_index": 0, "item_id": item["id"], "content_index": 0, "logprobs": [], "sequence_number": 9}
             return {"type": "response.output_text.delta", **at, "delta": "and now I check again "}
-        begun = {**whole, "status": "in_progress", "output": [], "usage": None}
-        return {"type": "response.in_progress", "response": begun, "sequence_number": 9}
+        at = {"output_index": 1, "item_id": "rs_1", "content_index": 0, "sequence_number": 9}
+        return {"type": "response.reasoning_text.delta", **at, "delta": "and now I check again "}
 
     def client(self, url: str, *, blocks: bool) -> Any:
         return CHAT.client(url, blocks=blocks)
