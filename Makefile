@@ -215,7 +215,7 @@ bench-adapters: ## measure agents of other frameworks without and with the adapt
 bench-goals: ## goals of other frameworks beside `until`, on the same scenes; writes docs/explanation/goals.md
 	@$(PYTHON) tests/benchmarks/goal_loops/compare.py $(ARGS)
 
-# Node and npm must be there. AGENTS="codex pi" and SCENARIOS="c i" choose; ARGS=--record keeps what the agents send.
+# Node (tried with 20) and npm must be there. AGENTS="codex pi" and SCENARIOS="c i" choose; ARGS=--record keeps what the agents send.
 agents: $(VENV)/.ready ## ten real coding agents behind the proxy, in nine scenarios; writes docs/reference/agents.md
 	@$(BIN)/python -m tests.agents --agents "$(AGENTS)" --scenarios "$(SCENARIOS)" $(ARGS)
 

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 HERE = Path(__file__).parent
@@ -54,9 +55,8 @@ class Agent:
     command: str
     key: str
     """The variable that holds the provider's key."""
-    leaves_session: bool = True
-    node: str = ""
-    """The version of node that it needs, if it is not the one that is here."""
+    leaves_session: Literal["always", "on success", "never"] = "always"
+    """Of which runs there is a session to audit."""
     environment: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 

@@ -243,9 +243,9 @@ def _one_run(seen: Observation, direct: Observation | None) -> Iterator[str]:
             break
 
 
-def _typed(prompt: str) -> str:
+def _typed(prompt: str | None) -> str:
     """Return a prompt without the quotation marks that opencode puts around it."""
-    return prompt.strip().strip('"')
+    return (prompt or "").strip().strip('"')
 
 
 def _counted_in_metrics(seen: Observation, direct: Observation | None) -> Iterator[str]:
@@ -277,7 +277,7 @@ def _audited(seen: Observation, direct: Observation | None) -> Iterator[str]:
             yield "`endstop audit --last` finds no session"
         return
     runs = json.loads(seen.audit)["runs"]
-    prompts = [_typed(str(run["prompt"])) for run in runs]
+    prompts = [_typed(run["prompt"]) for run in runs]
     if prompts != [PROMPT]:
         yield f"`endstop audit --last` shows {len(runs)} runs of {', '.join(repr(one[:60]) for one in prompts[:3])}"
 

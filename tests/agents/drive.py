@@ -70,7 +70,7 @@ async def drive(agent: Agent, scenario: Scenario, *, direct: bool = False) -> Ob
     shutil.rmtree(place, ignore_errors=True)
     for folder in ("home", "work"):
         (place / folder).mkdir(parents=True)
-    seen = Observation(scenario, leaves_session=agent.leaves_session)
+    seen = Observation(scenario)
     provider = ScriptedProvider(scenario)
     async with serving(provider) as url, Tap(url) as far, RefusingProxy() as elsewhere:
         setup = agent.setup
@@ -172,6 +172,8 @@ async def _run(agent: Agent, setup: Setup, place: Path, elsewhere: RefusingProxy
                 seen.exit_code = await process.wait()
         seen.ended = time.monotonic()
         seen.seconds = seen.ended - began
+        succeeded = seen.exit_code == 0
+        seen.leaves_session = agent.leaves_session == "always" or (agent.leaves_session == "on success" and succeeded)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()

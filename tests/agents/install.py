@@ -65,5 +65,5 @@ def _command(agent: Agent, folder: Path) -> list[str]:
         pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--no-input"]
         return [*pip, "install", "-qq", f"{agent.package}=={agent.version}"]
     (folder / "package.json").write_text('{"private": true}', encoding="utf-8")
-    wanted = [f"{agent.package}@{agent.version}"] + ([f"node@{agent.node}"] if agent.node else [])
-    return ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", *wanted]
+    quiet = ("--no-audit", "--no-fund", "--loglevel=error")
+    return ["npm", "install", "--prefix", str(folder), *quiet, f"{agent.package}@{agent.version}"]

@@ -51,11 +51,11 @@ async def play(agent: Agent, recording: Recording, scenario: Scenario, place: Pa
 
 
 async def _send_all(near: Tap, requests: list[Sent]) -> None:
-    """Send one request after the other. One that breaks off or comes too early is sent once more."""
+    """Send one request after the other. One that breaks off, fails there or comes too early is sent once more."""
     async with aiohttp.ClientSession(auto_decompress=False) as client:
         for sent in requests:
             status = await _send(client, near.url, sent)
-            if status in (0, 429):
+            if status in (0, 429) or status >= 500:
                 status = await _send(client, near.url, sent)
             if status != 200 or own_answers(near.exchanges()[-1:]):
                 return

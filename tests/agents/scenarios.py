@@ -97,8 +97,11 @@ def _useful(step: int, tools: Toolbox) -> list[Part]:
         return tools.end()
     n, part = step // 10 + 1, step % 10
     write = f"printf 'def f{n}(x):\\n    return x - {n}\\n' > part{n}.py; echo written part{n}.py"
-    test = f"printf 'from part{n} import f{n}\\nassert f{n}(1) == {n + 1}, f{n}(1)\\n' > test{n}.py; wc -c test{n}.py"
-    tried = 'for t in test*.py; do python3 "$t" && echo "$t passed" || echo "$t failed"; done 2>&1 | grep -v "^ "'
+    test = (
+        f"printf 'import unittest, part{n}\\nclass Test{n}(unittest.TestCase):\\n"
+        f"    def test_it(self): self.assertEqual(part{n}.f{n}(1), {n + 1})\\n' > test{n}.py; wc -c test{n}.py"
+    )
+    tried = "python3 -B -m unittest 2>&1 | tail -n 4"
     said, command = (
         ("I write part {n}.", write),
         ("Its test comes next.", test),

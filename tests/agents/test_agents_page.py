@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from .agents import PROXY, agents
@@ -46,7 +48,7 @@ def test_every_cell_belongs_to_an_agent_and_a_scenario() -> None:
         assert set(cells) <= set(SCENARIOS)
 
 
-def test_an_installation_that_fails_says_why(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTS_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "npm" in install(agents()["codex"])

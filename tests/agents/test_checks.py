@@ -102,7 +102,7 @@ CHANGES: dict[Callable[[Observation], None], str] = {
     _runs_on: "the agent was still running",
     _fails: "exit code 3",
     _is_not_found: "finds no session",
-    _is_found_as_two: "shows 2 runs of 'Write', 'None'",
+    _is_found_as_two: "shows 2 runs of 'Write', ''",
 }
 
 
