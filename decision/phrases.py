@@ -54,7 +54,12 @@ class Phrases:
 
     def may_be_in(self, text: str) -> bool:
         """Return whether a text has the words of a phrase. Faster than `find`, for a text that is analysed further."""
-        return bool(self._words.always) or next(self._found(text), None) is not None
+        short, short_others, by_beginning, _, always = self._words
+        words = short if text.isascii() else (*short, *short_others)
+        if always or any(word in text for word, _ in words):
+            return True
+        found = (by_beginning[beginning] for beginning in self._words.beginnings if beginning in text)
+        return any(word in text for words in found for word, _ in words)
 
     def find(self, text: str) -> int:
         """Return the index at which the first phrase in a text begins; -1 if there is none."""

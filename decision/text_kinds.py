@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from typing import Literal, get_args
 
@@ -46,6 +46,8 @@ LAST_WORDS: frozenset[TextKind] = frozenset({"answer", "refusal"})
 
 SEEN = 2_000
 """Number of characters read at the beginning of a text, and at its end."""
+CLAIM = 200
+"""The same for whether a text reports the work as done."""
 _LONGEST_ERROR = 1_500
 """Maximum length of a text that is an error, in characters; a longer one reports about errors."""
 _REPORT = 8
@@ -85,6 +87,8 @@ _ANSWERED = re.compile(
     r"答えし?ます|하겠습니다) ?: ?\w"
 )
 """An answer that follows its announcement ("I will answer directly: 42")."""
+_CLAIMS = re.compile(r"[.!?;。！？；\n]+\s*")
+"""What stands between sentences, roughly."""
 _THOUGHT = re.compile(r"\s*(?:thought|thoughts|discussion|reasoning|plan)s?\s*:", re.IGNORECASE)
 _DRESSING = r"*_~>\"'“”«»「」()[] 	"
 
@@ -100,11 +104,13 @@ def classify_text(text: str) -> TextKind:
 
 
 def reports_done(text: str) -> bool:
-    """Return whether a text says in its first or last sentences that the work is done, and announces nothing."""
-    if not text or text.isspace():
-        return False
-    first, last = _sentences(text[:SEEN], cut=False)[:_OPENING], _sentences(text[-SEEN:], len(text) > SEEN)
-    return _reports_done([*first, *last[-_REPORT:]]) and classify_text(text) == "answer"
+    """Return whether a text says at its beginning or at its end that the work is done, and announces nothing.
+
+    `CLAIM` characters of both are read, since it is asked of each text beside calls.
+    """
+    ends = (text,) if len(text) <= CLAIM else (text[:CLAIM], text[-CLAIM:])
+    told = (end for end in map(_fold, ends) if _phrases("done").may_be_in(end))
+    return _reports_done(one for end in told for one in _CLAIMS.split(end)) and classify_text(text) == "answer"
 
 
 @lru_cache(maxsize=64)  # a decision, its trace and the summary ask about the same text
@@ -232,7 +238,7 @@ def _is_needed(sentence: str, first: list[str], ends_text: bool) -> bool:
     return _asks(sentence, ends_text) and not (_finds("offer", sentence) and _reports_done(first))
 
 
-def _reports_done(first: list[str]) -> bool:
+def _reports_done(first: Iterable[str]) -> bool:
     return any(_finds("done", sentence) for sentence in first)
 
 
