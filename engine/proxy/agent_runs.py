@@ -82,6 +82,10 @@ class OpenResponse(Protocol):
     def at_end(self) -> bool:
         """Whether the finish reason has arrived, and perhaps not all that follows it."""
 
+    @property
+    def has_all(self) -> bool:
+        """Whether the usage has arrived, too."""
+
     def settle(self) -> None:
         """Take the response for whole if it is at its end."""
 

@@ -275,6 +275,11 @@ class FollowedExchange:
         return self._parser.finished and not self._ended and not self.run.broken
 
     @property
+    def has_all(self) -> bool:
+        """Whether the usage has arrived, too."""
+        return self._parser.whole
+
+    @property
     def can_end_here(self) -> bool:
         """Whether the response can be cut now: it has neither failed nor ended, and no thought is open."""
         return not (self.run.broken or self._ended or self._end.in_thought)
@@ -566,10 +571,14 @@ class FollowedExchange:
     def _end_stream(self, rest: bytes) -> list[bytes]:
         if rest and not (self._ended or self.withholds):
             self._end.see(rest)
-        if not self.request.in_array:
-            self._take(rest)
+        self._take_last(rest)
         self._end_response()
         return [self._end_of_cut if self.withholds or self._withheld else rest]
+
+    def _take_last(self, rest: bytes) -> None:
+        """Follow what came after the last event. What is left of an array is no element."""
+        if not self.request.in_array:
+            self._take(rest)
 
     def _end_response(self) -> None:
         """Report the end of the response, unless it has been cut or has failed."""
@@ -648,6 +657,7 @@ class FollowedExchange:
 
     def broke_off(self, error: ProviderError) -> None:
         """Handle a response that the agent or the provider left. error: what it is, unless its end was read before."""
+        self._take_last(self._events.end())
         if self._ended:
             return
         try:
