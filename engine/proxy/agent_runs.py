@@ -75,16 +75,12 @@ class Continuation(Struct):
 class OpenResponse(Protocol):
     """Response that is being passed on to its agent."""
 
-    settled: asyncio.Event
-    """Set once the response is whole or has failed."""
+    complete: asyncio.Event
+    """Set once nothing of the response is missing, or it has failed."""
 
     @property
     def at_end(self) -> bool:
         """Whether the finish reason has arrived, and perhaps not all that follows it."""
-
-    @property
-    def has_all(self) -> bool:
-        """Whether the usage has arrived, too."""
 
     def settle(self) -> None:
         """Take the response for whole if it is at its end."""

@@ -193,8 +193,8 @@ class FollowedExchange:
         """The response as recorded, once it is complete or cut."""
         self.failure: ProviderError | None = None
         """Why there is no response."""
-        self.settled = asyncio.Event()
-        """Set once the response is whole, cut or failed."""
+        self.complete = asyncio.Event()
+        """Set once nothing of the response is missing, or it was cut or has failed."""
         self.on_whole: Callable[[], None] = lambda: None
         """Called once the response is whole or cut, so that the agent may go on from it."""
         self.sent = 0
@@ -273,11 +273,6 @@ class FollowedExchange:
     def at_end(self) -> bool:
         """Whether the finish reason has arrived, and perhaps not all that follows it."""
         return self._parser.finished and not self._ended and not self.run.broken
-
-    @property
-    def has_all(self) -> bool:
-        """Whether the usage has arrived, too."""
-        return self._parser.whole
 
     @property
     def can_end_here(self) -> bool:
@@ -482,6 +477,8 @@ class FollowedExchange:
                 self.held.append(self._end_of_cut)
                 ended = b"" if self.claims_end else self.release()
                 return [*(passed if whole_events else [block[:place]]), ended]
+        if self._parser.whole:
+            self.complete.set()
         if self._parser.done and not (self.holds_end or self.withholds):
             self._end_response()  # the agent may go on from here before the provider ends the stream
         return passed if whole_events else [block]
@@ -590,7 +587,7 @@ class FollowedExchange:
         if self._ended:
             return
         self._ended = self.run.answered = True
-        self.settled.set()
+        self.complete.set()
         self.run.response_id = self._end.response_id
         follower = self.run.follower
         met = self.cut is not None and self.cut.reason == "check"
@@ -674,7 +671,7 @@ class FollowedExchange:
         """Note that the request failed or its response broke off."""
         if not self._ended:
             self._ended, self.failure = True, error
-            self.settled.set()
+            self.complete.set()
             said = hide_secrets(self.hide(str(error)), [self._key])  # providers quote it in their error messages
             self.run.follower.failed(said, kind=error.kind, status=error.status)
             self._note_failed_usage()
