@@ -155,9 +155,8 @@ class GeminiStream(EventStream):
             if response.usage_metadata:
                 self._counts = response.usage_metadata
             if self.finished or self._reported is None:
-                self._report_usage(chunks)
-            if self.finished and response.usage_metadata:
-                self._counted = self._reported is not None
+                counts = self._report_usage(chunks)
+                self._counted = self._counted or (counts and self.finished and bool(response.usage_metadata))
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
             if data[:6] == b"[DONE]":  # gateways add this
                 self.done = True
@@ -376,12 +375,17 @@ class GeminiStream(EventStream):
 
     # ---- usage
 
-    def _report_usage(self, chunks: list[AnyChunk]) -> None:
-        """Report the first usage of a response, because a cut response has no other, and the last one."""
-        for report in usage_report(self._counts, _usage):
+    def _report_usage(self, chunks: list[AnyChunk]) -> bool:
+        """Report the first usage of a response, because a cut response has no other, and the last one.
+
+        Return whether the latest usage counts tokens.
+        """
+        reports = usage_report(self._counts, _usage)
+        for report in reports:
             if report != self._reported:
                 self._reported = report
                 chunks.append(report)
+        return bool(reports)
 
 
 QUERIES = ("webSearchQueries", "imageSearchQueries", "retrievalQueries")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from endstop import Limits, Policy, read_record
 from endstop.decision import POLICIES
-from endstop.decision.events import AttemptFailed, ResponseFinished
+from endstop.decision.events import AttemptFailed, ProviderToolReported, ResponseFinished
 from endstop.providers.prices import Prices
 from endstop.proxy import Proxy
 from endstop.proxy.day_budgets import DayBudgets
@@ -169,9 +169,8 @@ async def open_request(url: str, request: bytes) -> Connection:
     return reader, writer
 
 
-async def read_from(connection: Connection, wanted: bytes) -> bytes:
-    """Read a response until its body is at least this. Returns what was read."""
-    answer = b""
+async def read_from(connection: Connection, wanted: bytes, answer: bytes = b"") -> bytes:
+    """Read a response until its body is at least this. answer: what was read before. Returns what was read."""
     async with asyncio.timeout(PATIENCE):
         while len(read_reply(answer).body) < len(wanted):
             block = await connection[0].read(65536)
@@ -340,6 +339,66 @@ async def test_an_agent_that_goes_on_at_the_finish_reason_gives_the_usage_a_mome
     assert all(estimated == (usage == "never comes") for *_, estimated in found)
     (record,) = tmp_path.glob("*.jsonl")
     assert (await replay(record)).same
+
+
+ON_GEMINI = pytest.mark.parametrize("wire", [GEMINI, GEMINI_ARRAY], ids=lambda wire: type(wire).__name__)
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "stays"])
+@ON_GEMINI
+async def test_what_gemini_sends_after_finish_reason_and_usage_is_recorded(
+    wire: Wire, leaves: bool, tmp_path: Path
+) -> None:
+    events, _ = wire.ends_late(whole_response(wire, 0))
+    counts = {"promptTokenCount": 20, "candidatesTokenCount": 4, "totalTokenCount": 24}
+    more = {"promptTokenCount": 20, "candidatesTokenCount": 5, "totalTokenCount": 25}
+    found = {"candidates": [{"groundingMetadata": {"webSearchQueries": ["port"]}}], "usageMetadata": more}
+    frames = wire.frames([*({**event, "usageMetadata": counts} for event in events), found])
+    sent, held = b"".join(frames[: len(events)]), b"".join(frames[len(events) :])
+    async with behind(wire, iter([Script(sent, held)]), tmp_path) as here:
+        agent = await open_request(here.url, request_of(wire, items_after(wire, 0)))
+        answer = await read_from(agent, sent)
+        if leaves:
+            await leave(agent)
+        here.provider.go.set()
+        if not leaves:
+            await read_from(agent, sent + held, answer)
+            await leave(agent)
+        await here.idle()
+        assert here.used == (*USED, 0)
+    assert outcomes(tmp_path) == [WHOLE]
+    (record,) = tmp_path.glob("*.jsonl")
+    (run,) = read_record(record).runs
+    assert [event.name for event in run.events if isinstance(event, ProviderToolReported)] == ["grounding"]
+
+
+@ON_GEMINI
+async def test_a_finish_reason_and_a_usage_in_each_event_end_nothing_for_an_agent_that_reads_on(
+    wire: Wire, tmp_path: Path
+) -> None:
+    """Older models and some gateways send them so."""
+    whole = whole_response(wire, 0)
+    text = {**whole, "candidates": [{"content": {"role": "model", "parts": [{"text": "I look."}]}}]}
+    events = [{**one, "candidates": [{**one["candidates"][0], "finishReason": "STOP"}]} for one in (text, whole)]
+    first, *rest = wire.frames(events)
+    scripts = [Script(first, b"".join(rest)), Script(b"".join(events_of(wire, 1)))]
+    async with behind(wire, iter(scripts), tmp_path) as here:
+        agent = await open_request(here.url, request_of(wire, items_after(wire, 0)))
+        answer = await read_from(agent, first)
+        here.provider.go.set()
+        await read_from(agent, first + b"".join(rest), answer)
+        await here.idle()
+        further = await open_request(here.url, request_of(wire, items_after(wire, 1)))
+        await read_from(further, scripts[1].sent)
+        here.provider.go.set()
+        await here.idle()
+        assert here.used == (2 * USED[0], 2 * USED[1], 0)
+        for one in (agent, further):
+            await leave(one)
+    (record,) = tmp_path.glob("*.jsonl")
+    (run,) = read_record(record).runs
+    responses = [event.message for event in run.events if isinstance(event, ResponseFinished)]
+    assert [(said.text, len(said.calls)) for said in responses] == [("I look.", 1), ("", 1)]
 
 
 @ON_WIRES
