@@ -57,6 +57,11 @@ class EventStream(ABC):
         self.done = False
         """Whether the rest of the stream can be ignored."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether finish reason and usage have been received, so that nothing is missing whoever leaves now."""
+        return self.done
+
     @abstractmethod
     def read_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
         """Turn the data of one event into chunks, and append them to `chunks`.

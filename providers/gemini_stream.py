@@ -1,6 +1,9 @@
 """Parser for Gemini's streamed responses: bytes in, chunks out.
 
 Source: Gemini API reference, "GenerateContentResponse", and Vertex AI's page of the same name.
+
+No event says that nothing follows it. Models up to Gemini 1.5 and some gateways send a finish reason and a usage with
+each event, and search results may come after both, so a stream is read to its end for as long as somebody reads it.
 """
 
 from __future__ import annotations
@@ -129,6 +132,13 @@ class GeminiStream(EventStream):
         self._counts = msgspec.Raw()
         """The latest usage, undecoded: most events have one, and only the last one counts."""
         self._reported: AnyChunk | None = None
+        self._counted = False
+        """Whether a usage came with the finish reason or after it."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether finish reason and usage have been received."""
+        return self.done or self._counted
 
     # ---- events
 
@@ -145,7 +155,8 @@ class GeminiStream(EventStream):
             if response.usage_metadata:
                 self._counts = response.usage_metadata
             if self.finished or self._reported is None:
-                self._report_usage(chunks)
+                counts = self._report_usage(chunks)
+                self._counted = self._counted or (counts and self.finished and bool(response.usage_metadata))
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
             if data[:6] == b"[DONE]":  # gateways add this
                 self.done = True
@@ -364,12 +375,17 @@ class GeminiStream(EventStream):
 
     # ---- usage
 
-    def _report_usage(self, chunks: list[AnyChunk]) -> None:
-        """Report the first usage of a response, because a cut response has no other, and the last one."""
-        for report in usage_report(self._counts, _usage):
+    def _report_usage(self, chunks: list[AnyChunk]) -> bool:
+        """Report the first usage of a response, because a cut response has no other, and the last one.
+
+        Return whether the latest usage counts tokens.
+        """
+        reports = usage_report(self._counts, _usage)
+        for report in reports:
             if report != self._reported:
                 self._reported = report
                 chunks.append(report)
+        return bool(reports)
 
 
 QUERIES = ("webSearchQueries", "imageSearchQueries", "retrievalQueries")

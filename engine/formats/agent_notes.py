@@ -148,7 +148,7 @@ class _Piece(Struct, frozen=True):
     note: AgentNote | None = None
 
 
-class Words(Struct, frozen=True):
+class SplitMessage(Struct, frozen=True):
     """The parts of a message in the user's role, by who wrote them."""
 
     said: tuple[str | Image, ...]
@@ -157,7 +157,7 @@ class Words(Struct, frozen=True):
     """Texts of the agent."""
 
 
-def split_words(parts: Iterable[str | Image]) -> Words:
+def split_words(parts: Iterable[str | Image]) -> SplitMessage:
     """Return what the person said in these parts of a message, and the agent's notes among them.
 
     The text after a slash command is what the agent read for it. If the output of a local command follows, the command
@@ -183,7 +183,7 @@ def split_words(parts: Iterable[str | Image]) -> Words:
                 said = [one for one in said if one[0] != command]
                 command = -1
     words = tuple(_joined(said))
-    return Words(() if notes and not any(map(_has_content, words)) else words, tuple(notes))
+    return SplitMessage(() if notes and not any(map(_has_content, words)) else words, tuple(notes))
 
 
 def is_note(text: str) -> bool:

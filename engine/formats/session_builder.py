@@ -10,7 +10,7 @@ from typing import Any
 from ..decision import AssistantMessage, AttemptEnded, Image, Reasoning, ToolCall, ToolResult, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from ..providers.error_replies import build_error, parse_error_body
-from .agent_notes import OWN_REPLIES, Words, split_words
+from .agent_notes import OWN_REPLIES, SplitMessage, split_words
 from .content_blocks import MessageContent, count_dropped_parts, parse_content
 from .imported_session import ImportedCompaction, ImportedMessage, ImportedSession, Origin, RawCall
 from .parsing import as_number, count_characters
@@ -81,7 +81,7 @@ class SessionBuilder:
         typed: whether the data says that the user typed all of it.
         """
         whole = tuple(parts)
-        words = Words(whole) if typed or origin in ("nudge", "interrupt") else split_words(whole)
+        words = SplitMessage(whole) if typed or origin in ("nudge", "interrupt") else split_words(whole)
         if words.notes and not words.said:
             self.hold(UserMessage.of(whole), t)
             return

@@ -75,8 +75,8 @@ class Continuation(Struct):
 class OpenResponse(Protocol):
     """Response that is being passed on to its agent."""
 
-    settled: asyncio.Event
-    """Set once the response is whole or has failed."""
+    complete: asyncio.Event
+    """Set once nothing of the response is missing, or it has failed."""
 
     @property
     def at_end(self) -> bool:

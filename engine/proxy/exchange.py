@@ -196,8 +196,8 @@ class FollowedExchange:
         """The response as recorded, once it is complete or cut."""
         self.failure: ProviderError | None = None
         """Why there is no response."""
-        self.settled = asyncio.Event()
-        """Set once the response is whole, cut or failed."""
+        self.complete = asyncio.Event()
+        """Set once nothing of the response is missing, or it was cut or has failed."""
         self.on_whole: Callable[[], None] = lambda: None
         """Called once the response is whole or cut, so that the agent may go on from it."""
         self.sent = 0
@@ -486,6 +486,8 @@ class FollowedExchange:
                 end = place
             if self.cut is not None:
                 return [*(passed if whole_events else [block[:end]]), self._end_cut()]
+        if self._parser.whole:
+            self.complete.set()
         if self._parser.done and not (self.holds_end or self.withholds):
             self._end_response()  # the agent may go on from here before the provider ends the stream
         if self.at_completion and not whole_events:
@@ -629,7 +631,7 @@ class FollowedExchange:
         if self._ended:
             return
         self._ended = self.run.answered = True
-        self.settled.set()
+        self.complete.set()
         self.run.response_id = self._end.response_id
         follower = self.run.follower
         met = self.cut is not None and self.cut.reason == "check"
@@ -716,7 +718,7 @@ class FollowedExchange:
         """Note that the request failed or its response broke off."""
         if not self._ended:
             self._ended, self.failure = True, error
-            self.settled.set()
+            self.complete.set()
             said = hide_secrets(self.hide(str(error)), [self._key])  # providers quote it in their error messages
             self.run.follower.failed(said, kind=error.kind, status=error.status)
             self._note_failed_usage()

@@ -33,5 +33,5 @@ async def read_rest(reply: aiohttp.ClientResponse, exchange: FollowedExchange, c
 async def wait_for_rest(response: OpenResponse, clock: Clock) -> None:
     """Wait for the rest of a response from whose end its agent already goes on."""
     with clock.deadline(MOMENT):
-        await response.settled.wait()
+        await response.complete.wait()
     response.settle()

@@ -175,6 +175,32 @@ def test_usage_is_reported_at_the_first_count_and_at_the_end_and_never_invented(
     assert not [chunk for chunk in read(finish("STOP")) if isinstance(chunk, UsageReport)]
 
 
+USED = {"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 1}}
+TRAFFIC = {"usageMetadata": {"trafficType": "ON_DEMAND"}}
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([parts({"text": "a"}) | USED], [False]),
+        ([parts({"text": "a"}) | USED, finish("STOP")], [False, False]),
+        ([parts({"text": "a"}) | USED, finish("STOP"), USED], [False, False, True]),
+        ([finish("STOP") | USED, parts({"text": "a"})], [True, True]),
+        ([parts({"text": "a"}) | USED, finish("STOP") | TRAFFIC], [False, False]),
+        ([{"promptFeedback": {"blockReason": "SAFETY"}} | USED], [True]),
+    ],
+)
+def test_a_response_is_whole_once_its_usage_has_come_with_the_finish_reason_or_after_it(
+    values: list[dict[str, Any]], wanted: list[bool]
+) -> None:
+    parser = GeminiStream()
+    found = []
+    for value in values:
+        parser.feed(event(value))
+        found.append(parser.whole)
+    assert (found, parser.done) == (wanted, False)
+
+
 def test_what_google_runs_is_reported_with_its_result_and_is_no_call() -> None:
     heard = assembled(
         parts({"executableCode": {"language": "PYTHON", "code": "print(6)"}}),

@@ -137,7 +137,7 @@ class _Parts:
         if rest != ("]" if self._is_array else ""):
             raise GeminiError(json.loads(rest), self._reply)
 
-    def _final(self) -> Response:
+    def so_far(self) -> Response:
         """All parts, with consecutive texts joined. Fails if no event had a finish reason."""
         parts: list[dict[str, Any]] = []
         last: dict[str, Any] = {}
@@ -162,7 +162,7 @@ class Stream(_Parts):
         self._end()
 
     def final(self) -> Response:
-        return self._final()
+        return self.so_far()
 
 
 class AsyncStream(_Parts):
@@ -175,4 +175,4 @@ class AsyncStream(_Parts):
         self._end()
 
     async def final(self) -> Response:
-        return self._final()
+        return self.so_far()

@@ -10,6 +10,7 @@ import openai
 import pytest
 from aiohttp import web
 from endstop import read_record
+from endstop.decision.events import AttemptFailed, ResponseFinished
 
 anthropic = pytest.importorskip(
     "anthropic", reason="Anthropic's client is not installed: `pip install .[test]` brings it"
@@ -76,6 +77,51 @@ async def test_a_client_that_leaves_each_stream_at_its_last_event_has_a_run_with
     (ended,) = read_record(record).runs
     assert ended.finished is not None
     assert (ended.finished.outcome.steps, ended.finished.outcome.requests) == (3, 3)
+
+
+class BreaksOff(Vendors):
+    """A provider whose second response breaks off: after its first event, or in the middle of the next one."""
+
+    def __init__(self, *, inside: bool) -> None:
+        super().__init__("ordinary")
+        self._inside = inside
+
+    async def _stream(self, wire: Wire, whole: dict[str, Any], reply: web.StreamResponse) -> None:
+        if len(self.requests) != 2:
+            return await super()._stream(wire, whole, reply)
+        first, second, *_ = wire.frames([event for group in wire.events(whole) for event in group])
+        await web.StreamResponse.write(reply, first + second[: self._inside * len(second) // 2])
+        self.transport.abort()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        self.transport = request.transport
+        return await super().handle(request)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["between events", "in an event"])
+async def test_a_stream_that_breaks_off_is_the_same_error_as_without_a_proxy(
+    wire: Wire, streams: bool, blocks: bool, inside: bool, tmp_path: Path
+) -> None:
+    if not streams:
+        pytest.skip("a whole response has no events")
+    direct, vendors = BreaksOff(inside=inside), BreaksOff(inside=inside)
+    seen: tuple[list[Any], list[Any]] = [], []
+    async with serving(direct.handle) as url:
+        with pytest.raises(Exception, match="peer closed connection") as wanted:
+            await run_agent(wire, url, streams=True, blocks=blocks, seen=seen[0])
+    async with proxied(vendors, tmp_path) as (url, _, proxy):
+        with pytest.raises(Exception, match="peer closed connection") as caught:
+            await run_agent(wire, url, streams=True, blocks=blocks, seen=seen[1])
+        await proxy.idle()
+    assert (type(caught.value), str(caught.value), seen[1]) == (type(wanted.value), str(wanted.value), seen[0])
+    assert len(vendors.requests) == len(direct.requests) == 2
+    (record,) = tmp_path.glob("*.jsonl")
+    (run,) = read_record(record).runs
+    assert [type(event) for event in run.events if isinstance(event, ResponseFinished | AttemptFailed)] == [
+        ResponseFinished,
+        AttemptFailed,
+    ]
 
 
 async def test_a_circle_ends_with_an_error_that_is_not_retried_and_says_why(

@@ -16,17 +16,9 @@ from endstop.proxy.day_budgets import DayBudgets
 pytest.importorskip("anthropic", reason="Anthropic's client is not installed: `pip install .[test]` brings it")
 
 from .agents import proxied
-from .vendors import CHAT, MESSAGES, RESPONSES, WIRES, Vendors, Wire
+from .vendors import WIRES, Vendors, Wire
 
 ON_WIRES = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: type(wire).__name__)
-ITEMS = {CHAT: "messages", MESSAGES: "messages", RESPONSES: "input"}
-TOOLS: dict[Wire, dict[str, Any]] = {
-    CHAT: {"type": "function", "function": {"name": "work", "parameters": {"type": "object"}}},
-    MESSAGES: {"name": "work", "input_schema": {"type": "object"}},
-    RESPONSES: {"type": "function", "name": "work", "parameters": {"type": "object"}},
-}
-TYPES = {CHAT: "invalid_request_error", RESPONSES: "invalid_request_error", MESSAGES: "not_found_error"}
-"""The type of each wire's error with the status 404."""
 KNOWN = "[ERROR] You did not use a tool."
 """Cline's own words, which are nobody's prompt."""
 UNKNOWN = "The file is still missing."
@@ -38,19 +30,19 @@ class Agent:
 
     def __init__(self, wire: Wire, url: str, client: aiohttp.ClientSession, nudge: str = "") -> None:
         self.wire, self._url, self._client, self._nudge = wire, url, client, nudge
-        self.items: list[Any] = [{"role": "user", "content": "go"}]
+        self.items: list[Any] = [wire.prompt("go")]
         self.bodies: list[dict[str, Any]] = []
 
     async def ask(self) -> tuple[int, str]:
         """Make one request, and add what it says. Returns its status, and the proxy's mark."""
-        body = {"model": "m", "max_tokens": 99, ITEMS[self.wire]: self.items, "tools": [TOOLS[self.wire]]}
-        async with self._client.post(f"{self._url}/v1{self.wire.path}", json=body) as reply:
+        where, body = self.wire.where(streams=False), self.wire.asked(self.items, ("work",))
+        async with self._client.post(f"{self._url}/v1{where}", json=body) as reply:
             whole = await reply.json()
             if reply.status == 200:
                 said = self.wire.items(whole)
-                ids = _calls(whole)
-                nudge = [{"role": "user", "content": self._nudge}] if self._nudge else []
-                self.items = [*self.items, *said, *(self.wire.result(ids) if ids else nudge)]
+                calls = self.wire.calls(whole)
+                nudge = [self.wire.prompt(self._nudge)] if self._nudge else []
+                self.items = [*self.items, *said, *(self.wire.result(calls) if calls else nudge)]
             self.bodies.append(whole)
             return reply.status, reply.headers.get("x-endstop", "")
 
@@ -60,14 +52,6 @@ class Agent:
             if answer[1]:
                 return answer
         raise AssertionError("nothing stopped it")
-
-
-def _calls(whole: dict[str, Any]) -> list[tuple[str, str]]:
-    message = whole["choices"][0]["message"] if "choices" in whole else {}
-    calls = [(call["id"], call["function"]["name"]) for call in message.get("tool_calls", [])]
-    calls += [(block["id"], block["name"]) for block in whole.get("content", []) if block["type"] == "tool_use"]
-    outputs = whole.get("output", [])
-    return calls + [(item["call_id"], item["name"]) for item in outputs if item["type"] == "function_call"]
 
 
 @ON_WIRES
@@ -81,8 +65,8 @@ async def test_a_run_that_is_stopped_gets_400_once_and_then_404_in_the_form_of_i
         assert len(proxy.runs) == 1
     assert answers == [(400, "stopped"), *[(404, "stopped")] * 3]
     first, *later = (body["error"] for body in agent.bodies[-4:])
-    assert first["type"] == "invalid_request_error"
-    assert {error["type"] for error in later} == {TYPES[wire]}
+    kinds = [error[wire.error_kind] for error in (first, *later)]
+    assert (kinds[0], {*kinds[1:]}) == (wire.error_kinds[0], {wire.error_kinds[1]})
     assert {error["message"] for error in later} == {first["message"]}
     assert "endstop_stuck" in json.dumps(first)
     assert len(vendors.requests) == 6
@@ -102,7 +86,7 @@ async def test_after_a_text_an_agent_without_a_new_prompt_gets_the_errors(
             assert await agent.ask_until_stopped() == (200, "stopped")
         answers = [await agent.ask() for _ in range(3)]
         asked = len(vendors.requests)
-        agent.items.append({"role": "user", "content": "Now do something else."})
+        agent.items.append(wire.prompt("Now do something else."))
         assert await agent.ask() == (200, "")
     assert answers == [(400, "stopped"), (404, "stopped"), (404, "stopped")]
     assert asked == (12 if nudge == UNKNOWN else 6)
@@ -125,7 +109,7 @@ async def test_a_prompt_of_a_person_begins_again_with_400(wire: Wire, tmp_path: 
         for number in range(3):
             assert await agent.ask_until_stopped() == (400, "stopped")
             assert await agent.ask() == (404, "stopped")
-            agent.items.append({"role": "user", "content": f"Try another way: {number}"})
+            agent.items.append(wire.prompt(f"Try another way: {number}"))
 
 
 @ON_WIRES

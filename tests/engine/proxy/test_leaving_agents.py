@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from endstop import Limits, Policy, read_record
 from endstop.decision import POLICIES
-from endstop.decision.events import AttemptFailed, ResponseFinished
+from endstop.decision.events import AttemptFailed, ProviderToolReported, ResponseFinished
 from endstop.providers.prices import Prices
 from endstop.proxy import Proxy
 from endstop.proxy.day_budgets import DayBudgets
@@ -38,13 +37,12 @@ from .raw_http import (
     read_request,
     request_for,
 )
-from .vendors import CHAT, MESSAGES, RESPONSES, WIRES, Wire, sse
+from .vendors import CHAT, GEMINI, GEMINI_ARRAY, WIRES, GenerateContent, Wire
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 ON_WIRES = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: type(wire).__name__)
 USED = (20, 5)
 """Input and output tokens of each response, as the provider reports them."""
-FIELDS = {CHAT: "messages", MESSAGES: "messages", RESPONSES: "input"}
 
 
 def whole_response(wire: Wire, number: int) -> dict[str, Any]:
@@ -52,23 +50,20 @@ def whole_response(wire: Wire, number: int) -> dict[str, Any]:
     return wire.whole(str(number), "", (f"call_{number}", "work", json.dumps({"n": number})))
 
 
-def events_of(wire: Wire, whole: dict[str, Any], *, usage: bool = True) -> list[bytes]:
-    """The events of a streamed response. usage: whether a chat completion reports it."""
-    events = [sse(event) for group in wire.events(whole) for event in group]
-    return [*(events if usage else events[:-1]), b"data: [DONE]\n\n"] if wire is CHAT else events
+def events_of(wire: Wire, number: int = 0) -> list[bytes]:
+    """The events of the streamed response that makes the call with this number, and what ends the stream."""
+    return wire.frames([event for group in wire.events(whole_response(wire, number)) for event in group])
 
 
-def request_of(wire: Wire, items: Sequence[Any], headers: bytes = b"") -> bytes:
+def request_of(wire: Wire, items: list[Any], headers: bytes = b"") -> bytes:
     """A request for a stream."""
-    body = {"model": "m", "max_tokens": 99, "stream": True, FIELDS[wire]: items}
-    if wire is CHAT:
-        body["stream_options"] = {"include_usage": True}
-    return request_for(f"/v1{wire.path}", json.dumps(body).encode(), headers)
+    body = {**wire.asked(items, ("work",)), **wire.stream_fields}
+    return request_for(f"/v1{wire.where(streams=True)}", json.dumps(body).encode(), headers)
 
 
 def items_after(wire: Wire, number: int) -> list[Any]:
     """The conversation after this many calls."""
-    items: list[Any] = [{"role": "user", "content": "go"}]
+    items: list[Any] = [wire.prompt("go")]
     for one in range(number):
         items += [*wire.items(whole_response(wire, one)), *wire.result([(f"call_{one}", "work")])]
     return items
@@ -85,11 +80,12 @@ class Script(NamedTuple):
 class HoldingProvider:
     """A provider that sends each response up to a point, and the rest when it is told to.
 
-    go: lets the rest of the latest response come. asked: number of requests.
+    content_type: that of its streams. go: lets the rest of the latest response come. asked: number of requests.
     """
 
-    def __init__(self, scripts: Iterator[Script]) -> None:
+    def __init__(self, scripts: Iterator[Script], content_type: str) -> None:
         self._scripts = scripts
+        self._head = STREAM.replace(b"text/event-stream", content_type.encode()) + b"Connection: close\r\n" + CHUNKED
         self.go = asyncio.Event()
         self.asked = 0
 
@@ -98,7 +94,7 @@ class HoldingProvider:
         self.asked += 1
         script, self.go = next(self._scripts), asyncio.Event()
         go = self.go
-        writer.write(STREAM + b"Connection: close\r\n" + CHUNKED + chunk(script.sent))
+        writer.write(self._head + chunk(script.sent))
         await writer.drain()
         left = asyncio.ensure_future(reader.read())
         ready = asyncio.ensure_future(go.wait())
@@ -139,6 +135,10 @@ class Behind(NamedTuple):
             while self.proxy.running:
                 await self.clock.advance(0.5)
 
+    async def ended(self, wire: Wire) -> None:
+        """Wait until the proxy has ended every request, of which a moment passes only where nothing else ends it."""
+        await (self.idle() if wire.says_end else self.pass_moments())
+
     @property
     def used(self) -> tuple[int, int, int]:
         """The tokens of the metrics: input, output, and how many of both are estimated."""
@@ -148,12 +148,13 @@ class Behind(NamedTuple):
 
 @asynccontextmanager
 async def behind(
+    wire: Wire,
     scripts: Iterator[Script],
     folder: Path,
     policy: Policy = POLICIES["agent"],
     budgets: DayBudgets | None = None,
 ) -> AsyncIterator[Behind]:
-    provider, clock, statistics = HoldingProvider(scripts), FakeClock(), Statistics()
+    provider, clock, statistics = HoldingProvider(scripts, wire.content_type), FakeClock(), Statistics()
     followers = RunFollowers(policy=policy, prices=Prices(), folder=folder, on_event=statistics.take)
     async with (
         listening_raw(provider.talk) as upstream,
@@ -168,9 +169,8 @@ async def open_request(url: str, request: bytes) -> Connection:
     return reader, writer
 
 
-async def read_from(connection: Connection, wanted: bytes) -> bytes:
-    """Read a response until its body is at least this. Returns what was read."""
-    answer = b""
+async def read_from(connection: Connection, wanted: bytes, answer: bytes = b"") -> bytes:
+    """Read a response until its body is at least this. answer: what was read before. Returns what was read."""
     async with asyncio.timeout(PATIENCE):
         while len(read_reply(answer).body) < len(wanted):
             block = await connection[0].read(65536)
@@ -205,53 +205,50 @@ WHOLE = ("whole", *USED, False)
 
 def is_end(wire: Wire, event: bytes) -> bool:
     """Whether this event says that the response has ended, and why."""
-    ends = {CHAT: rb'"finish_reason": "tool_calls"', MESSAGES: rb"message_delta", RESPONSES: rb"response\.completed"}
-    return re.search(ends[wire], event) is not None
+    return wire.finish in event
 
 
 EVENTS = [
     pytest.param(wire, number, id=f"{type(wire).__name__}-{number}")
     for wire in WIRES
-    for number in range(1, len(events_of(wire, whole_response(wire, 0))) + 1)
+    for number in range(1, len(events_of(wire)) + 1)
 ]
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["ends", "holds"])
 @pytest.mark.parametrize(("wire", "number"), EVENTS)
 async def test_an_agent_can_leave_after_each_event(wire: Wire, number: int, ends: bool, tmp_path: Path) -> None:
-    events = events_of(wire, whole_response(wire, 0))
+    events = events_of(wire)
     sent, held = b"".join(events[:number]), b"".join(events[number:])
     has_end = any(is_end(wire, event) for event in events[:number])
-    async with behind(iter([Script(sent, held, ends=ends)]), tmp_path) as here:
+    async with behind(wire, iter([Script(sent, held, ends=ends)]), tmp_path) as here:
         agent = await open_request(here.url, request_of(wire, items_after(wire, 0)))
         await read_from(agent, sent)
         await leave(agent)
         if has_end:
             here.provider.go.set()
-        await here.idle()
+        await here.ended(wire)
         assert here.used == (*USED, 0) if has_end else here.used[2] > 0
     (found,) = outcomes(tmp_path)
     assert found == WHOLE if has_end else found[0] == LEFT
 
 
-def places_in_end(wire: Wire) -> list[int]:
-    """Places in a response at which an agent leaves: each of the last bytes of its end, and some before."""
-    events = events_of(wire, whole_response(wire, 0))
-    (at,) = (place for place, event in enumerate(events) if is_end(wire, event))
-    begin, end = len(b"".join(events[:at])), len(b"".join(events[: at + 1]))
-    return [*range(begin, end - 8, 23), *range(end - 8, end + 1)]
-
-
 @ON_WIRES
 async def test_an_agent_can_leave_at_each_byte_of_the_end(wire: Wire, tmp_path: Path) -> None:
-    """The provider holds the stream open, so the proxy has what the agent has, and waits a moment for the rest."""
-    events = b"".join(events_of(wire, whole_response(wire, 0)))
-    places = places_in_end(wire)
-    async with behind((Script(events[:place]) for place in places), tmp_path) as here:
+    """The provider holds the stream open, so the proxy has what the agent has, and waits a moment for the rest.
+
+    Gemini's events are passed on once they are whole.
+    """
+    events = events_of(wire)
+    (at,) = (number for number, event in enumerate(events) if is_end(wire, event))
+    begin, length, bytes_of_all = len(b"".join(events[:at])), len(events[at]), b"".join(events)
+    places = [*range(begin, begin + length - 8, 23), *range(begin + length - 8, begin + length + 1)]
+    whole_events = isinstance(wire, GenerateContent)
+    async with behind(wire, (Script(bytes_of_all[:place]) for place in places), tmp_path) as here:
         for place in places:
-            prompt = [{"role": "user", "content": f"leave at {place:05}"}]
-            agent = await open_request(here.url, request_of(wire, prompt))
-            await read_from(agent, events[:place])
+            agent = await open_request(here.url, request_of(wire, [wire.prompt(f"leave at {place:05}")]))
+            passed = begin if whole_events and place < begin + length else place
+            await read_from(agent, bytes_of_all[:passed])
             await leave(agent)
             await here.pass_moments()
         assert len(here.proxy.runs) == len(places)
@@ -259,17 +256,8 @@ async def test_an_agent_can_leave_at_each_byte_of_the_end(wire: Wire, tmp_path: 
         (run,) = read_record(record).runs
         place = int(run.started.prompt.removeprefix("leave at "))
         kinds = [type(event) for event in run.events if isinstance(event, ResponseFinished | AttemptFailed)]
-        line = events[:place].rpartition(b"\n\n")[2] or events[:place].rstrip().rpartition(b"\n\n")[2]
-        ended = is_end(wire, line) and line.rstrip().endswith(b"}") and _is_json(line)
-        assert kinds == [ResponseFinished if ended else AttemptFailed], events[:place][-60:]
-
-
-def _is_json(event: bytes) -> bool:
-    try:
-        json.loads(event.partition(b"data: ")[2])
-    except ValueError:
-        return False
-    return True
+        ended = place >= begin + len(events[at].rstrip())  # the blank line after it may be missing
+        assert kinds == [ResponseFinished if ended else AttemptFailed], bytes_of_all[:place][-60:]
 
 
 STEPS = 6
@@ -282,8 +270,8 @@ async def test_an_agent_that_goes_on_at_the_last_event_is_one_run_with_all_its_t
     wire: Wire, ends: str, closes: str, tmp_path: Path
 ) -> None:
     """ends: when the provider ends each stream. closes: when the agent closes, measured by its next request."""
-    all_events = [b"".join(events_of(wire, whole_response(wire, number))) for number in range(STEPS)]
-    async with behind((Script(events) for events in all_events), tmp_path) as here:
+    all_events = [b"".join(events_of(wire, number)) for number in range(STEPS)]
+    async with behind(wire, (Script(events) for events in all_events), tmp_path) as here:
         agents: list[Connection] = []
         for number in range(STEPS):
             agent = await open_request(here.url, request_of(wire, items_after(wire, number)))
@@ -300,7 +288,7 @@ async def test_an_agent_that_goes_on_at_the_last_event_is_one_run_with_all_its_t
         assert len(here.proxy.runs) == 1
         for agent in agents:
             await leave(agent)
-        await here.idle()
+        await here.ended(wire)
         assert here.used == (STEPS * USED[0], STEPS * USED[1], 0)
     assert outcomes(tmp_path) == [WHOLE] * STEPS
     (record,) = tmp_path.glob("*.jsonl")
@@ -312,21 +300,22 @@ async def test_an_agent_that_goes_on_at_the_last_event_is_one_run_with_all_its_t
 
 @pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "stays"])
 @pytest.mark.parametrize("usage", ["comes", "never comes"])
+@pytest.mark.parametrize("wire", [CHAT, GEMINI, GEMINI_ARRAY], ids=lambda wire: type(wire).__name__)
 async def test_an_agent_that_goes_on_at_the_finish_reason_gives_the_usage_a_moment(
-    usage: str, leaves: bool, tmp_path: Path
+    wire: Wire, usage: str, leaves: bool, tmp_path: Path
 ) -> None:
-    """Only chat completions have their usage after that. The next request waits for it, at most a moment."""
+    """Where the usage comes after that, the next request waits for it, at most a moment."""
     split = []
     for number in range(STEPS):
-        events = events_of(CHAT, whole_response(CHAT, number), usage=usage == "comes")
-        (at,) = (place for place, event in enumerate(events, 1) if is_end(CHAT, event))
-        split.append((b"".join(events[:at]), b"".join(events[at:])))
+        events, rest = wire.ends_late(whole_response(wire, number))
+        frames = wire.frames([*events, *rest])
+        split.append((b"".join(frames[: len(events)]), b"".join(frames[len(events) :])))
     scripts = (Script(sent, held if usage == "comes" else b"", ends=False) for sent, held in split)
-    async with behind(scripts, tmp_path) as here:
+    async with behind(wire, scripts, tmp_path) as here:
         agents: list[Connection] = []
         for number, (sent, _) in enumerate(split):
             before = here.provider.go
-            agent = await open_request(here.url, request_of(CHAT, items_after(CHAT, number)))
+            agent = await open_request(here.url, request_of(wire, items_after(wire, number)))
             before.set()
             async with asyncio.timeout(PATIENCE):
                 while here.provider.asked <= number:
@@ -340,7 +329,7 @@ async def test_an_agent_that_goes_on_at_the_finish_reason_gives_the_usage_a_mome
         here.provider.go.set()
         for agent in agents:
             await leave(agent)
-        await (here.pass_moments() if usage == "never comes" else here.idle())
+        await (here.pass_moments() if usage == "never comes" else here.ended(wire))
         if usage == "comes":
             assert here.used == (STEPS * USED[0], STEPS * USED[1], 0)
         else:
@@ -352,11 +341,71 @@ async def test_an_agent_that_goes_on_at_the_finish_reason_gives_the_usage_a_mome
     assert (await replay(record)).same
 
 
+ON_GEMINI = pytest.mark.parametrize("wire", [GEMINI, GEMINI_ARRAY], ids=lambda wire: type(wire).__name__)
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "stays"])
+@ON_GEMINI
+async def test_what_gemini_sends_after_finish_reason_and_usage_is_recorded(
+    wire: Wire, leaves: bool, tmp_path: Path
+) -> None:
+    events, _ = wire.ends_late(whole_response(wire, 0))
+    counts = {"promptTokenCount": 20, "candidatesTokenCount": 4, "totalTokenCount": 24}
+    more = {"promptTokenCount": 20, "candidatesTokenCount": 5, "totalTokenCount": 25}
+    found = {"candidates": [{"groundingMetadata": {"webSearchQueries": ["port"]}}], "usageMetadata": more}
+    frames = wire.frames([*({**event, "usageMetadata": counts} for event in events), found])
+    sent, held = b"".join(frames[: len(events)]), b"".join(frames[len(events) :])
+    async with behind(wire, iter([Script(sent, held)]), tmp_path) as here:
+        agent = await open_request(here.url, request_of(wire, items_after(wire, 0)))
+        answer = await read_from(agent, sent)
+        if leaves:
+            await leave(agent)
+        here.provider.go.set()
+        if not leaves:
+            await read_from(agent, sent + held, answer)
+            await leave(agent)
+        await here.idle()
+        assert here.used == (*USED, 0)
+    assert outcomes(tmp_path) == [WHOLE]
+    (record,) = tmp_path.glob("*.jsonl")
+    (run,) = read_record(record).runs
+    assert [event.name for event in run.events if isinstance(event, ProviderToolReported)] == ["grounding"]
+
+
+@ON_GEMINI
+async def test_a_finish_reason_and_a_usage_in_each_event_end_nothing_for_an_agent_that_reads_on(
+    wire: Wire, tmp_path: Path
+) -> None:
+    """Older models and some gateways send them so."""
+    whole = whole_response(wire, 0)
+    text = {**whole, "candidates": [{"content": {"role": "model", "parts": [{"text": "I look."}]}}]}
+    events = [{**one, "candidates": [{**one["candidates"][0], "finishReason": "STOP"}]} for one in (text, whole)]
+    first, *rest = wire.frames(events)
+    scripts = [Script(first, b"".join(rest)), Script(b"".join(events_of(wire, 1)))]
+    async with behind(wire, iter(scripts), tmp_path) as here:
+        agent = await open_request(here.url, request_of(wire, items_after(wire, 0)))
+        answer = await read_from(agent, first)
+        here.provider.go.set()
+        await read_from(agent, first + b"".join(rest), answer)
+        await here.idle()
+        further = await open_request(here.url, request_of(wire, items_after(wire, 1)))
+        await read_from(further, scripts[1].sent)
+        here.provider.go.set()
+        await here.idle()
+        assert here.used == (2 * USED[0], 2 * USED[1], 0)
+        for one in (agent, further):
+            await leave(one)
+    (record,) = tmp_path.glob("*.jsonl")
+    (run,) = read_record(record).runs
+    responses = [event.message for event in run.events if isinstance(event, ResponseFinished)]
+    assert [(said.text, len(said.calls)) for said in responses] == [("I look.", 1), ("", 1)]
+
+
 @ON_WIRES
 async def test_limits_count_the_tokens_of_an_agent_that_leaves_at_the_end(wire: Wire, tmp_path: Path) -> None:
     policy = Policy(limits=Limits(steps=None, input_tokens=3 * USED[0]), closing=False)
-    all_events = [b"".join(events_of(wire, whole_response(wire, number))) for number in range(STEPS)]
-    async with behind((Script(events) for events in all_events), tmp_path, policy) as here:
+    all_events = [b"".join(events_of(wire, number)) for number in range(STEPS)]
+    async with behind(wire, (Script(events) for events in all_events), tmp_path, policy) as here:
         for number in range(3):
             agent = await open_request(here.url, request_of(wire, items_after(wire, number)))
             await read_from(agent, all_events[number])
@@ -377,8 +426,8 @@ async def test_the_budgets_of_the_day_count_the_tokens_of_an_agent_that_goes_on_
     """The provider ends no stream, so the next request has room only if the one before it is settled at its end."""
     agents: list[Connection] = []
     budgets = DayBudgets({"input_tokens": float(STEPS * USED[0])}, {}, Prices(), lambda: "2026-01-01")
-    all_events = [b"".join(events_of(wire, whole_response(wire, number))) for number in range(STEPS)]
-    async with behind((Script(events) for events in all_events), tmp_path, budgets=budgets) as here:
+    all_events = [b"".join(events_of(wire, number)) for number in range(STEPS)]
+    async with behind(wire, (Script(events) for events in all_events), tmp_path, budgets=budgets) as here:
         for number in range(STEPS):
             agent = await open_request(here.url, request_of(wire, items_after(wire, number)))
             await read_from(agent, all_events[number])
@@ -386,7 +435,12 @@ async def test_the_budgets_of_the_day_count_the_tokens_of_an_agent_that_goes_on_
                 await leave(agent)
             else:
                 agents.append(agent)
-        held = await budgets.reserve("", 1, None)
-        assert held.detail == "the budget of today is spent: 120 of 120 input tokens"
+        agents.append(
+            await open_request(here.url, request_of(wire, items_after(wire, STEPS), b"Connection: close\r\n"))
+        )
+        async with asyncio.timeout(PATIENCE):
+            answer = read_reply(await agents[-1][0].read())
+        assert b"the budget of today is spent: 120 of 120 input tokens" in answer.body
+        assert here.provider.asked == STEPS
         for agent in agents:
             await leave(agent)

@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import anthropic
 import openai
@@ -108,6 +108,18 @@ class Wire:
     """The field of a request that holds the conversation."""
     no_calls: Any = "none"
     """The `tool_choice` of a request that allows no call."""
+    content_type = "text/event-stream"
+    """That of a stream."""
+    stream_fields: ClassVar[dict[str, Any]] = {"stream": True}
+    """The fields of a request that ask for a stream."""
+    says_end = True
+    """Whether a stream says that nothing follows."""
+    finish: bytes
+    """What only the event with the finish reason holds, if the response makes a call."""
+    error_kind = "type"
+    """The field of an error that says of which kind it is."""
+    error_kinds = ("invalid_request_error", "invalid_request_error")
+    """The kinds of the errors with the statuses 400 and 404."""
 
     def takes(self, request: web.Request) -> bool:
         return request.path.endswith(self.path)
@@ -117,7 +129,27 @@ class Wire:
 
     def reply(self) -> web.StreamResponse:
         """A reply that streams, whose events are written as server-sent events."""
-        return web.StreamResponse(headers={"content-type": "text/event-stream"})
+        return web.StreamResponse(headers={"content-type": self.content_type})
+
+    def where(self, *, streams: bool) -> str:
+        """The path of a request, with its query."""
+        return self.path
+
+    def asked(self, items: list[Any], names: tuple[str, ...]) -> dict[str, Any]:
+        """The fields of a request with this conversation, which offers these tools."""
+        raise NotImplementedError
+
+    def frames(self, events: list[dict[str, Any]]) -> list[bytes]:
+        """The events of a stream as they are sent, and what ends it."""
+        return list(map(sse, events))
+
+    def ends_late(self, whole: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The events of a response whose usage comes after the finish reason: up to that, and those after it."""
+        raise NotImplementedError
+
+    def calls(self, whole: dict[str, Any]) -> list[tuple[str, str]]:
+        """Id and name of each call of a whole response."""
+        raise NotImplementedError
 
     def allows_no_call(self, body: dict[str, Any]) -> bool:
         return bool(body.get("tool_choice") == self.no_calls)
@@ -144,7 +176,7 @@ class Wire:
         raise NotImplementedError
 
     def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
-        """The client's call: what it returns, or a context manager of a stream."""
+        """A call of the client: what it returns, or a context manager of a stream."""
         raise NotImplementedError
 
     def read(self, response: Any) -> tuple[str, list[tuple[str, str]], list[Any]]:
@@ -169,6 +201,8 @@ class Wire:
 
 class Chat(Wire):
     path = "/chat/completions"
+    stream_fields: ClassVar[dict[str, Any]] = {"stream": True, "stream_options": {"include_usage": True}}
+    finish = b'"finish_reason": "tool_calls"'
 
     def results(self, body: dict[str, Any]) -> int:
         return sum(message["role"] == "tool" for message in body["messages"])
@@ -208,12 +242,25 @@ class Chat(Wire):
         return kind(base_url=f"{url}/v1", api_key="sk-1", max_retries=2)
 
     def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
+        asked = self.asked(items, names)
+        if streams:
+            return client.chat.completions.stream(**asked, stream_options=self.stream_fields["stream_options"])
+        return client.chat.completions.create(**asked)
+
+    def asked(self, items: list[Any], names: tuple[str, ...]) -> dict[str, Any]:
         empty = {"type": "object", "properties": {}, "additionalProperties": False}
         tools = [{"type": "function", "function": {"name": one, "parameters": empty, "strict": True}} for one in names]
-        asked = {"model": "m", "messages": items, "tools": tools}
-        if streams:
-            return client.chat.completions.stream(**asked, stream_options={"include_usage": True})
-        return client.chat.completions.create(**asked)
+        return {"model": "m", "messages": items, "tools": tools}
+
+    def frames(self, events: list[dict[str, Any]]) -> list[bytes]:
+        return [*map(sse, events), b"data: [DONE]\n\n"]
+
+    def ends_late(self, whole: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        *events, usage = (event for group in self.events(whole) for event in group)
+        return events, [usage]
+
+    def calls(self, whole: dict[str, Any]) -> list[tuple[str, str]]:
+        return [(call["id"], call["function"]["name"]) for call in whole["choices"][0]["message"].get("tool_calls", [])]
 
     def final(self, stream: Any) -> Any:
         return stream.get_final_completion()
@@ -240,6 +287,8 @@ class Chat(Wire):
 class Messages(Wire):
     path = "/messages"
     no_calls = {"type": "none"}
+    finish = b"message_delta"
+    error_kinds = ("invalid_request_error", "not_found_error")
 
     def results(self, body: dict[str, Any]) -> int:
         return sum(message["role"] == "user" for message in body["messages"]) - 1
@@ -294,9 +343,15 @@ class Messages(Wire):
         return kind(base_url=url, api_key="sk-2", max_retries=2)
 
     def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
-        tools = [{"name": one, "input_schema": {"type": "object"}} for one in names]
-        asked = {"model": "m", "max_tokens": 99, "messages": items, "tools": tools}
+        asked = self.asked(items, names)
         return client.messages.stream(**asked) if streams else client.messages.create(**asked)
+
+    def asked(self, items: list[Any], names: tuple[str, ...]) -> dict[str, Any]:
+        tools = [{"name": one, "input_schema": {"type": "object"}} for one in names]
+        return {"model": "m", "max_tokens": 99, "messages": items, "tools": tools}
+
+    def calls(self, whole: dict[str, Any]) -> list[tuple[str, str]]:
+        return [(block["id"], block["name"]) for block in whole["content"] if block["type"] == "tool_use"]
 
     def final(self, stream: Any) -> Any:
         return stream.get_final_message()
@@ -325,6 +380,7 @@ class Messages(Wire):
 class Responses(Wire):
     path = "/responses"
     field = "input"
+    finish = b"response.completed"
 
     def results(self, body: dict[str, Any]) -> int:
         return sum(item.get("type") == "function_call_output" for item in body["input"])
@@ -383,9 +439,15 @@ class Responses(Wire):
         return CHAT.client(url, blocks=blocks)
 
     def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
-        tools = [{"type": "function", "name": one, "parameters": {"type": "object"}, "strict": False} for one in names]
-        asked = {"model": "m", "input": items, "tools": tools}
+        asked = self.asked(items, names)
         return client.responses.stream(**asked) if streams else client.responses.create(**asked)
+
+    def asked(self, items: list[Any], names: tuple[str, ...]) -> dict[str, Any]:
+        tools = [{"type": "function", "name": one, "parameters": {"type": "object"}, "strict": False} for one in names]
+        return {"model": "m", "input": items, "tools": tools}
+
+    def calls(self, whole: dict[str, Any]) -> list[tuple[str, str]]:
+        return [(item["call_id"], item["name"]) for item in whole["output"] if item["type"] == "function_call"]
 
     def final(self, stream: Any) -> Any:
         return stream.get_final_response()
@@ -413,6 +475,11 @@ class GenerateContent(Wire):
     query = "?alt=sse"
     field = "contents"
     signature = "c2lnbmF0dXJl"
+    stream_fields: ClassVar[dict[str, Any]] = {}
+    says_end = False
+    finish = b'"finishReason"'
+    error_kind = "status"
+    error_kinds = ("INVALID_ARGUMENT", "NOT_FOUND")
 
     def takes(self, request: web.Request) -> bool:
         return request.path.endswith("enerateContent") and ("alt" in request.query or not self.streams(request, {}))
@@ -457,18 +524,37 @@ class GenerateContent(Wire):
         return GeminiClient(f"{url}/v1beta", blocks=blocks)
 
     def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
-        declared = [{"name": one, "parametersJsonSchema": {"type": "object"}} for one in names]
-        body = {"contents": items, "tools": [{"functionDeclarations": declared}]}
-        path = self.path.replace(":g", ":streamG") + self.query if streams else self.path
+        path, body = self.where(streams=streams), self.asked(items, names)
         return client.stream(path, body) if streams else client.whole(path, body)
+
+    def where(self, *, streams: bool) -> str:
+        return self.path.replace(":g", ":streamG") + self.query if streams else self.path
+
+    def asked(self, items: list[Any], names: tuple[str, ...]) -> dict[str, Any]:
+        declared = [{"name": one, "parametersJsonSchema": {"type": "object"}} for one in names]
+        return {"contents": items, "tools": [{"functionDeclarations": declared}]}
+
+    def ends_late(self, whole: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        counted = {name: value for name, value in whole.items() if name != "candidates"}
+        events = [event for group in self.events(whole) for event in group]
+        return [{name: one[name] for name in one if name != "usageMetadata"} for one in events], [counted]
+
+    def calls(self, whole: dict[str, Any]) -> list[tuple[str, str]]:
+        parts = whole["candidates"][0]["content"]["parts"]
+        return [("", part["functionCall"]["name"]) for part in parts if "functionCall" in part]
+
+    def items(self, whole: dict[str, Any]) -> list[Any]:
+        return [candidate["content"] for candidate in whole["candidates"]]
 
     def final(self, stream: Any) -> Any:
         return stream.final()
 
+    def at_last(self, stream: Any, event: Any) -> Any:
+        return stream.so_far() if "finishReason" in event.data["candidates"][0] else None
+
     def read(self, response: Any) -> tuple[str, list[tuple[str, str]], list[Any]]:
         content = response.data["candidates"][0]["content"]
-        calls = [("", part["functionCall"]["name"]) for part in content["parts"] if "functionCall" in part]
-        return "".join(part.get("text", "") for part in content["parts"]), calls, [content]
+        return "".join(part.get("text", "") for part in content["parts"]), self.calls(response.data), [content]
 
     def result(self, calls: list[tuple[str, str]]) -> list[Any]:
         answers = [{"functionResponse": {"name": name, "response": {"output": "ok"}}} for _, name in calls]
@@ -479,23 +565,31 @@ class GenerateArray(GenerateContent):
     """Gemini's, streamed as an array that grows."""
 
     query = ""
+    content_type = "application/json; charset=UTF-8"
 
     def takes(self, request: web.Request) -> bool:
         return request.path.endswith(":streamGenerateContent")
 
     def reply(self) -> web.StreamResponse:
-        return ArrayReply(headers={"content-type": "application/json; charset=UTF-8"})
+        return ArrayReply(headers={"content-type": self.content_type})
+
+    def frames(self, events: list[dict[str, Any]]) -> list[bytes]:
+        return [*(element(event, first=number == 0) for number, event in enumerate(events)), b"]"]
+
+
+def element(event: dict[str, Any], *, first: bool) -> bytes:
+    """An element of an array that grows, over several lines as Google sends it, with what stands before it."""
+    return (b"[" if first else b",\r\n") + json.dumps(event, indent=2).encode()
 
 
 class ArrayReply(web.StreamResponse):
-    """A stream whose events become the elements of an array, one line after the other as Google sends them."""
+    """A stream whose events become the elements of an array."""
 
     begun = False
 
     async def write(self, data: Any) -> None:
         for event in filter(None, bytes(data).split(b"\n\n")):
-            element = json.dumps(json.loads(event.removeprefix(b"data: ")), indent=2).encode()
-            await super().write((b",\r\n" if self.begun else b"[") + element)
+            await super().write(element(json.loads(event.removeprefix(b"data: ")), first=not self.begun))
             self.begun = True
 
     async def write_eof(self, data: bytes = b"") -> None:
