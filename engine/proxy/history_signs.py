@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..decision import AssistantMessage, ToolCall, UserMessage
 from ..formats.imported_session import ImportedMessage
-from .wire import WireRequest, is_from_model, read_messages
+from .wire import WireRequest, first_response, read_messages
 
 Run = TypeVar("Run")
 LONG_LINE = 60
@@ -175,8 +175,8 @@ class Beginning(Struct, frozen=True):
 
 def beginning_of(request: WireRequest, session: str) -> Beginning:
     """Return the beginning of a request's conversation. session: the id in its header."""
-    first = next((place for place, item in enumerate(request.items) if is_from_model(item)), len(request.items))
-    said = [one for one in read_messages(request.items[:first]) if isinstance(one.message, UserMessage)]
+    before = request.items[: first_response(request.items)]
+    said = [one for one in read_messages(before) if isinstance(one.message, UserMessage)]
     prompts = [one for one in said if one.origin == "user"] or said
     agent = _sign(b"", "agent", session, *sorted(tool.name for tool in request.tools))
     signs = [agent]

@@ -16,7 +16,7 @@ from ..follow.end_text import COMPLETED
 from ..formats.imported_session import ImportOptions
 from ..formats.parsing import as_dict, as_list, as_text
 from ..tools import finish_task
-from .wire import ProxyWire, WireRequest, is_from_model
+from .wire import ProxyWire, WireRequest, first_response
 
 OFFERED = finish_task.spec
 
@@ -30,7 +30,7 @@ def completion_names(request: WireRequest, completion: Sequence[str]) -> set[str
 def lacks_completion(request: WireRequest, completion: Sequence[str]) -> bool:
     """Return whether this request begins a conversation and offers tools, but none that completes a task."""
     taken = any(tool.name == OFFERED.name for tool in request.tools)
-    begins = not any(map(is_from_model, request.items)) and not request.after
+    begins = first_response(request.items) == len(request.items) and not request.after
     return begins and bool(request.tools) and not completion_names(request, completion) and not taken
 
 

@@ -301,6 +301,19 @@ def is_from_model(item: Any) -> bool:
     return kind.endswith("_call") or kind == "reasoning"
 
 
+def first_response(items: Sequence[Any]) -> int:
+    """Return the place of the model's first response in a conversation; the number of items if there is none.
+
+    What an agent writes in the model's name is no response (`OWN_REPLIES`).
+    """
+    for place, item in enumerate(items):
+        if is_from_model(item):
+            read = read_messages(items[: place + 1])
+            if any(isinstance(one.message, AssistantMessage) for one in read):
+                return place
+    return len(items)
+
+
 def read_messages(items: Sequence[Any], calls: Sequence[ToolCall] = ()) -> list[ImportedMessage]:
     """Items of a conversation as messages. Results of calls that are not among the items are left out.
 

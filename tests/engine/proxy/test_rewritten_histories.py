@@ -25,6 +25,7 @@ from endstop.follow import Follower
 from endstop.proxy.agent_runs import RECENT_SECONDS, AgentRun, AgentRuns
 from endstop.proxy.anthropic_wire import ANTHROPIC
 from endstop.proxy.chat_wire import CHAT
+from endstop.proxy.offered_completion import lacks_completion
 from endstop.proxy.responses_wire import RESPONSES
 from endstop.proxy.wire import ProxyWire
 from endstop.replay import replay
@@ -551,3 +552,20 @@ async def move(agent: Agent, kind: str, what: Any, numbers: Any, made: Counter[s
             await agent.proxied.clock.advance(what)
     if kind in ("work", "answer", "again") and len(agent.items) > before:
         made[text] += 1
+
+
+def test_what_an_agent_says_in_the_models_name_is_no_response(tmp_path: Path) -> None:
+    proxied = Proxied(tmp_path)
+    agents = [Agent(proxied, prompt) for prompt in ("Set the port", "Set the host")]
+    for agent in agents:
+        note = {"role": "user", "content": "This is the Qwen Code. We are setting up the context for our chat."}
+        reply = {"role": "assistant", "content": "Got it. Thanks for the context!"}
+        agent.items[1:1] = [note, reply]
+        request = CHAT.read({"model": "m", "messages": agent.items, "tools": TOOLS})
+        assert lacks_completion(request, ())
+    for number in range(2):
+        for agent in agents:
+            agent.work(call(number))
+    proxied.close()
+    assert [len(set(agent.runs)) for agent in agents] == [1, 1]
+    assert [one.prompt for one in proxied.events(RunStarted)] == ["Set the port", "Set the host"]
