@@ -114,6 +114,7 @@ NOTES: tuple[AgentNote, ...] = (
     AgentNote(_CLINE, "[TASK RESUMPTION]"),
     AgentNote(_MINI, "Please solve this issue: ", "\n\nYou can execute bash commands and edit files", typed=True),
     AgentNote(_MINI, "Please always provide EXACTLY ONE action in triple backticks"),
+    AgentNote(_MINI, "Tool call error:"),
     AgentNote(_SMOL, "New task:\n", typed=True),
     AgentNote(_SMOL, "Error:\n", "Now let's retry: take care not to repeat previous errors!"),
     AgentNote(_SMOL, "Based on the above, please provide an answer to the following user task:"),

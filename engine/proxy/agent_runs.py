@@ -172,6 +172,8 @@ class AgentRun:
         messages = read_messages(place.items, self.follower.facts.open_calls)
         if first:
             self.has_tools, self.system = bool(request.tools), request.system
+            if place.kind == "begins" and not (request.tools or request.after):
+                messages = _without_excerpt(messages)
             decision = self._begin(messages, place)
         else:
             new = place.after.take_new(_of_others(messages))
@@ -194,9 +196,11 @@ class AgentRun:
     def _stop_that_holds(self) -> Stop | None:
         """Return the decision that has ended the run, if its agent goes on without a new prompt.
 
-        After a completion of the model, whether its agent ends is its own rule.
+        After a completion of the model, whether its agent ends is its own rule, unless the completion was offered: then
+        its end was a text of the proxy.
         """
-        if self.stop is None or self.follower.running or self.stop.reason == "completed":
+        completed = self.stop is not None and self.stop.reason == "completed" and not self.offers_completion
+        if self.stop is None or self.follower.running or completed:
             self.closing = None
             return None
         return self.stop
@@ -278,6 +282,18 @@ class AgentRun:
 def _of_others(messages: Iterable[ImportedMessage]) -> list[ImportedMessage]:
     """Return the messages that are not the model's."""
     return [one for one in messages if not isinstance(one.message, AssistantMessage)]
+
+
+def _without_excerpt(messages: list[ImportedMessage]) -> list[ImportedMessage]:
+    """Return what an agent asks about an excerpt of another conversation, which has calls, without the excerpt.
+
+    Gemini CLI asks so whether a run goes in circles. Without tools, the calls cannot be those of this conversation.
+    """
+    called = [place for place, one in enumerate(messages) if isinstance(one.message, AssistantMessage)]
+    asks = bool(messages) and isinstance(messages[-1].message, UserMessage)
+    if not (asks and any(getattr(messages[place].message, "calls", ()) for place in called)):
+        return messages
+    return [one for one in messages[called[-1] + 1 :] if isinstance(one.message, UserMessage)]
 
 
 def _own_ids(said: Sequence[ToolCall], calls: Sequence[ToolCall]) -> dict[str, str]:

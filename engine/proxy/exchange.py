@@ -661,7 +661,9 @@ class FollowedExchange:
             return
         self.on_whole()
         if response is None or not response.message.calls or own:  # if not, it is decided with the results of the calls
-            follower.decide()
+            decision = follower.decide()
+            if own and isinstance(decision, Stop):
+                self.run.stop, self.run.own.text = decision, True  # the agent gets the report as a text
             if follower.closing is not None:
                 follower.end()  # the model has just had its last words, and the agent ends with them or goes on
 

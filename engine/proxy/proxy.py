@@ -470,7 +470,8 @@ class Proxy:
             return []  # the provider would not know the response after which the conversation continues
         closing, usage = run.closing, exchange.usage or Usage()
         has_text = closing is not None or completed or self.options.on_stop == "text"
-        if not (has_text and run.own.may_be_text()) and stop.reason != "completed":
+        may_repeat = stop.reason == "completed" and not run.offers_completion
+        if not (has_text and run.own.may_be_text()) and not may_repeat:
             reply = exchange.wire.refusal(stop.reason, stopped_text(stop, run.follower), run.own.next_status())
             return [own_reply(reply, {**exchange.headers, MARK: "stopped"})]
         if closing is not None:

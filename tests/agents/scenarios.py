@@ -79,7 +79,8 @@ def _continues_after_the_end(step: int, tools: Toolbox) -> list[Part]:
         return tools.end()
     done = tools.end() if tools.completes else [Text(f"I have completed the task. {ANSWER}")]
     more = [tools.run(f"echo check {step} {number}") for number in range(10)]
-    return [*done, Text(" Let me verify it once more." * 20), *more]
+    afterthought = " ".join(f"Now I look at part {number} of the work again." for number in range(20))
+    return [*done, Text(f" {afterthought}"), *more]
 
 
 def _circle(step: int, tools: Toolbox) -> list[Part]:
