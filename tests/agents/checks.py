@@ -7,6 +7,7 @@ misses, that is there twice or that was never made shows in them.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -27,6 +28,8 @@ MOST_ANSWERS = 2
 """Answers of the proxy that an agent may need until it ends."""
 SECONDS_TO_END = 20.0
 """Seconds that it may need for that."""
+_AFTER_THE_END = re.compile(rb"step\d+n\d+_1\d|check 2 9")
+"""The id of a call that comes after the completion, or on a wire without ids the last of these calls."""
 FIRST_BYTE = 0.05
 """Seconds that the proxy may keep the first byte of a response."""
 _BY_DESIGN = ("accept-encoding", "x-endstop-session", "x-endstop-via")
@@ -88,7 +91,7 @@ def _cut_at_the_completion(seen: Observation, direct: Observation | None) -> Ite
     made = len(loop_requests(seen))
     if made > seen.scenario.useful:
         yield f"{made} requests reached the provider, of which {seen.scenario.useful} were of use"
-    if any(b"check 2 9" in one.reply for one in seen.near):
+    if any(_AFTER_THE_END.search(one.reply) for one in seen.near):
         yield "the agent got the calls after the completion"
     if len(own_answers(seen.near)) > MOST_ANSWERS:
         yield f"the proxy answered {len(own_answers(seen.near))} times until the agent ended"
