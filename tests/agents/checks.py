@@ -59,7 +59,7 @@ def own_answers(near: list[Exchange]) -> list[Exchange]:
 
 
 def _process_ended(seen: Observation, direct: Observation | None) -> Iterator[str]:
-    if seen.exit_code is None:
+    if seen.exit_code is None and (direct is None or direct.exit_code is not None):
         yield f"the agent was still running after {seen.seconds:.0f} s"
 
 
@@ -103,6 +103,8 @@ def _as_without_proxy(seen: Observation, direct: Observation | None) -> Iterator
     if seen.exit_code != direct.exit_code:
         yield f"exit code {seen.exit_code}, and {direct.exit_code} without the proxy"
     here, there = ([one.status for one in _asking(side)] for side in (seen.near, direct.far))
+    if direct.exit_code is None:  # both were killed, and how far each had come is chance
+        here, there = sorted(set(here)), sorted(set(there))
     if here != there:
         yield f"{len(here)} requests ({_statuses(here)}), and {len(there)} without the proxy ({_statuses(there)})"
 
