@@ -81,8 +81,7 @@ def _stopped_in_time(seen: Observation, direct: Observation | None) -> Iterator[
     if made > STOPPED_BY:
         yield f"{made} requests reached the provider"
     if len(ours) > MOST_ANSWERS:
-        statuses = _statuses([one.status for one in ours])
-        yield f"the proxy answered {len(ours)} times until the agent ended ({statuses})"
+        yield f"the proxy answered {len(ours)} times until the agent ended ({_statuses(ours)})"
     if ours and seen.ended - ours[0].ended > SECONDS_TO_END:
         yield f"the agent ended {seen.ended - ours[0].ended:.0f} s after it was stopped"
 
@@ -102,10 +101,8 @@ def _as_without_proxy(seen: Observation, direct: Observation | None) -> Iterator
         return
     if seen.exit_code != direct.exit_code:
         yield f"exit code {seen.exit_code}, and {direct.exit_code} without the proxy"
-    here, there = ([one.status for one in _asking(side)] for side in (seen.near, direct.far))
-    if direct.exit_code is None:  # both were killed, and how far each had come is chance
-        here, there = sorted(set(here)), sorted(set(there))
-    if here != there:
+    here, there = _asking(seen.near), _asking(direct.far)
+    if len(here) != len(there) and direct.exit_code is not None:  # of two that were killed, the number is chance
         yield f"{len(here)} requests ({_statuses(here)}), and {len(there)} without the proxy ({_statuses(there)})"
 
 
@@ -113,8 +110,8 @@ def _asking(exchanges: list[Exchange]) -> list[Exchange]:
     return [one for one in exchanges if one.method == "POST"]
 
 
-def _statuses(statuses: list[int]) -> str:
-    return ", ".join(f"{times} of {status}" for status, times in Counter(statuses).items())
+def _statuses(exchanges: list[Exchange]) -> str:
+    return ", ".join(f"{times} of {status}" for status, times in Counter(one.status for one in exchanges).items())
 
 
 def _said(exchange: Exchange) -> str:
