@@ -7,6 +7,7 @@ misses, that is there twice or that was never made shows in them.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -27,6 +28,8 @@ MOST_ANSWERS = 2
 """Answers of the proxy that an agent may need until it ends."""
 SECONDS_TO_END = 20.0
 """Seconds that it may need for that."""
+_AFTER_THE_END = re.compile(rb"step\d+n\d+_1\d|check 2 9")
+"""The id of a call that comes after the completion, or on a wire without ids the last of these calls."""
 FIRST_BYTE = 0.05
 """Seconds that the proxy may keep the first byte of a response."""
 _BY_DESIGN = ("accept-encoding", "x-endstop-session", "x-endstop-via")
@@ -56,7 +59,7 @@ def own_answers(near: list[Exchange]) -> list[Exchange]:
 
 
 def _process_ended(seen: Observation, direct: Observation | None) -> Iterator[str]:
-    if seen.exit_code is None:
+    if seen.exit_code is None and (direct is None or direct.exit_code is not None):
         yield f"the agent was still running after {seen.seconds:.0f} s"
 
 
@@ -78,8 +81,7 @@ def _stopped_in_time(seen: Observation, direct: Observation | None) -> Iterator[
     if made > STOPPED_BY:
         yield f"{made} requests reached the provider"
     if len(ours) > MOST_ANSWERS:
-        statuses = _statuses([one.status for one in ours])
-        yield f"the proxy answered {len(ours)} times until the agent ended ({statuses})"
+        yield f"the proxy answered {len(ours)} times until the agent ended ({_statuses(ours)})"
     if ours and seen.ended - ours[0].ended > SECONDS_TO_END:
         yield f"the agent ended {seen.ended - ours[0].ended:.0f} s after it was stopped"
 
@@ -88,7 +90,7 @@ def _cut_at_the_completion(seen: Observation, direct: Observation | None) -> Ite
     made = len(loop_requests(seen))
     if made > seen.scenario.useful:
         yield f"{made} requests reached the provider, of which {seen.scenario.useful} were of use"
-    if any(b"check 2 9" in one.reply for one in seen.near):
+    if any(_AFTER_THE_END.search(one.reply) for one in seen.near):
         yield "the agent got the calls after the completion"
     if len(own_answers(seen.near)) > MOST_ANSWERS:
         yield f"the proxy answered {len(own_answers(seen.near))} times until the agent ended"
@@ -99,8 +101,8 @@ def _as_without_proxy(seen: Observation, direct: Observation | None) -> Iterator
         return
     if seen.exit_code != direct.exit_code:
         yield f"exit code {seen.exit_code}, and {direct.exit_code} without the proxy"
-    here, there = ([one.status for one in _asking(side)] for side in (seen.near, direct.far))
-    if here != there:
+    here, there = _asking(seen.near), _asking(direct.far)
+    if len(here) != len(there) and direct.exit_code is not None:  # of two that were killed, the number is chance
         yield f"{len(here)} requests ({_statuses(here)}), and {len(there)} without the proxy ({_statuses(there)})"
 
 
@@ -108,8 +110,8 @@ def _asking(exchanges: list[Exchange]) -> list[Exchange]:
     return [one for one in exchanges if one.method == "POST"]
 
 
-def _statuses(statuses: list[int]) -> str:
-    return ", ".join(f"{times} of {status}" for status, times in Counter(statuses).items())
+def _statuses(exchanges: list[Exchange]) -> str:
+    return ", ".join(f"{times} of {status}" for status, times in Counter(one.status for one in exchanges).items())
 
 
 def _said(exchange: Exchange) -> str:

@@ -165,7 +165,7 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("e", "the response breaks off in the middle, once", _short, 3, fault=Fault("break")),
         Scenario("f", "429, once", _short, 3, fault=Fault("refuse", 429)),
         Scenario("g", "0.7 s between events, 8 s of silence", _short, 3, slow=True, seconds=150),
-        Scenario("h", "400", _short, 3, fault=Fault("refuse", 400, always=True)),
+        Scenario("h", "400", _short, 3, fault=Fault("refuse", 400, always=True), seconds=60),
         Scenario("i", "100 useful steps: writes, edits, reads, searches, tests", _useful, USEFUL + 1, seconds=400),
     )
 }

@@ -133,6 +133,15 @@ def test_an_agent_must_do_what_it_does_without_the_proxy(good: Observation) -> N
     ]
 
 
+def test_an_agent_that_runs_on_without_the_proxy_may_run_on_behind_it(good: Observation) -> None:
+    seen, direct = replace(good, scenario=SCENARIOS["h"], exit_code=None), replace(good, exit_code=None)
+    assert problems(seen, replace(direct, far=good.far[:2])) == []
+    assert problems(seen, replace(good)) == [
+        f"the agent was still running after {seen.seconds:.0f} s",
+        "exit code None, and 0 without the proxy",
+    ]
+
+
 def test_a_first_byte_must_not_wait(good: Observation) -> None:
     slow = [replace(one, begun=one.begun + 0.2) for one in good.near]
     said = problems(replace(good, scenario=SCENARIOS["g"], near=slow))

@@ -184,10 +184,13 @@ class ChatCompletions:
             return _sse({**head, "choices": [choice]})
 
         yield chunk({"role": "assistant", "content": ""})
-        for text in reply.texts:
-            for piece in _pieces(text):
-                yield chunk({"content": piece})
-        for index, (id, one) in enumerate(reply.calls):
+        calls = enumerate(reply.calls)
+        for part in reply.parts:
+            if isinstance(part, Text):
+                for piece in _pieces(part.text):
+                    yield chunk({"content": piece})
+                continue
+            index, (id, one) = next(calls)
             function = {"name": one.name, "arguments": ""}
             yield chunk({"tool_calls": [{"index": index, "id": id, "type": "function", "function": function}]})
             for piece in _pieces(json.dumps(one.arguments)):
@@ -444,8 +447,11 @@ class GenerateContent:
 
     def events(self, reply: Reply, question: Question) -> Iterator[bytes]:
         """Yield a part of the response in each piece."""
-        texts = [{"text": piece} for text in reply.texts for piece in _pieces(text, 40)]
-        parts = [*texts, *(self._part(one) for _, one in reply.calls)]
+        parts = [
+            self._part(piece)
+            for part in reply.parts
+            for piece in (map(Text, _pieces(part.text, 40)) if isinstance(part, Text) else (part,))
+        ]
         for number, part in enumerate(parts, 1):
             chunk = json.dumps(self._chunk(reply, [part], last=number == len(parts)))
             if question.as_events:
