@@ -113,6 +113,14 @@ def reports_done(text: str) -> bool:
     return _reports_done(one for end in told for one in _CLAIMS.split(end)) and classify_text(text) == "answer"
 
 
+def load() -> None:
+    """Build what texts are judged by. Otherwise the first texts do, which takes a tenth of a second."""
+    for name in word_tables("text_kinds"):
+        _phrases(name).may_be_in("")
+    for text in ("Done.", "The result is 4. Shall I go on?", "I will look."):
+        classify_text(text)
+
+
 @lru_cache(maxsize=64)  # a decision, its trace and the summary ask about the same text
 def _classify(opening: str, closing: str, cut: bool, short: bool) -> TextKind:
     """Classify a text by its two ends.

@@ -18,9 +18,8 @@ import aiohttp
 from aiohttp import web
 
 from ..budget import FIRST
-from ..decision import Usage
+from ..decision import Usage, text_kinds
 from ..decision.errors import error_text
-from ..decision.text_kinds import reports_done
 from ..decision.wrong_calls import CheckedStruct, checked
 from ..follow import Follower
 from ..follow.agent_check import ACCEPTED, AgentCheck
@@ -152,9 +151,9 @@ class Proxy:
         return len(self._handlers)
 
     async def open(self) -> None:
-        """Open the connections to the provider, and load what texts are judged by, which takes a tenth of a second."""
+        """Open the connections to the provider, and load what texts are judged by, so that no response waits for it."""
         await self._requests.open()
-        reports_done("Done.")
+        text_kinds.load()
 
     def _open_follower(self, open_follower: Callable[[str], Follower], agent: str) -> Follower:
         follower = open_follower(agent)
