@@ -181,13 +181,24 @@ def _explanation(
         return None
     signature = inspect.signature(called)
     try:
-        signature.bind(*args, **keywords)
+        _bind(signature, args, keywords)
     except TypeError as mismatch:
         return WrongCall(_told(owner, called, signature, keywords, str(mismatch)))
     wrong = _wrong_type(owner, called, args, keywords)
     if wrong is not None:
         wrong.__cause__ = error
     return wrong
+
+
+def _bind(signature: inspect.Signature, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+    """Raise TypeError if arguments do not fit a signature.
+
+    Python 3.13.0 also binds keywords to parameters that are only positional, which no call does.
+    """
+    for one in list(signature.parameters.values())[len(args) :]:
+        if one.kind is one.POSITIONAL_ONLY and one.default is one.empty:
+            raise TypeError(f"missing a required argument: {one.name!r}")
+    signature.bind(*args, **keywords)
 
 
 def _told(owner: str, called: Any, signature: inspect.Signature, keywords: Mapping[str, Any], mismatch: str) -> str:

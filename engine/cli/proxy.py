@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -229,15 +230,15 @@ def _tracer(upstream: str) -> tuple[Any, Callable[[], None]]:
 
 
 def _budget_store(args: argparse.Namespace, budgets: bool) -> Any:
-    """Open the store of budgets; None for one in memory. Raises WrongUse."""
+    """Return the store of budgets; None for one in memory. Raises WrongUse if it cannot be opened."""
     from ..proxy.budget_store import BudgetStore
 
     if args.budget_store is None:
         return None
     if not budgets:
         raise WrongUse("--budget-store keeps budgets, and there are none: give --budget or --key-budget")
-    store = BudgetStore(Path(args.budget_store))
-    store.open()
+    with closing(BudgetStore(Path(args.budget_store))) as store:  # it opens itself again for the first request
+        store.open()
     return store
 
 

@@ -201,6 +201,7 @@ class DayBudgets:
         if self._renewing is not None:
             self._renewing.cancel()
         if self._thread is None:
+            self._store.close()
             return
         try:
             async with asyncio.timeout(STORE_SECONDS):

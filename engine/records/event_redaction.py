@@ -96,11 +96,17 @@ class TextRedactor:
         return redacted if isinstance(redacted, str) else REDACTION_FAILED
 
     def arguments(self, text: str) -> str:
-        """Redact the JSON arguments of a call, value by value, so that they stay JSON. Invalid JSON is a text."""
+        """Redact the JSON arguments of a call, value by value, so that they stay JSON.
+
+        Invalid JSON is redacted as a text, and so is JSON that is nested too deep to be walked.
+        """
         try:
-            value = msgspec.json.decode(text)
+            return self._json(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return self.text(text)
+
+    def _json(self, text: str) -> str:
+        value = msgspec.json.decode(text)
         if not isinstance(value, dict | list):
             return self.text(text)
         if isinstance(value, dict):

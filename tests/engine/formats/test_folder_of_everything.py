@@ -6,6 +6,7 @@ import gzip
 import json
 import sqlite3
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -77,7 +78,7 @@ def everything(tmp_path: Path) -> Path:
     with zipfile.ZipFile(folder / "all.zip", "w") as archive:
         archive.writestr("x/zipped.json", lines(chat("zipped")))
         archive.writestr("x/readme.txt", "words")
-    with sqlite3.connect(folder / "notes.db") as connection:
+    with closing(sqlite3.connect(folder / "notes.db", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE notes (text)")
     connection.close()
     (folder / "damaged.db").write_bytes((folder / "notes.db").read_bytes()[:100] + b"\x00" * 900)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_every_version_is_read_from_anything() -> None:
 
 def test_a_database_is_named_by_its_tables(tmp_path: Path) -> None:
     for name, tables in (("state.vscdb", ("ItemTable",)), ("other.db", ("b", "a"))):
-        with sqlite3.connect(tmp_path / name) as connection:
+        with closing(sqlite3.connect(tmp_path / name, isolation_level=None)) as connection:
             for table in tables:
                 connection.execute(f"CREATE TABLE {table} (key TEXT, value BLOB)")
         connection.close()
@@ -196,7 +197,7 @@ def test_a_format_reads_files_and_folders_by_itself(tmp_path: Path) -> None:
         assert (found.id, found.place, len(found.session.messages)) == ("x.1", "chat 1", 2)
         assert (skipped.place, skipped.why, skipped.aside) == ("chat 2", "it is torn", False)
     assert [Path(one.source).name for one in find_sessions(tmp_path)] == ["one.store"] * 2 + ["x.store"] * 2
-    with sqlite3.connect(tmp_path / "data.store") as connection:
+    with closing(sqlite3.connect(tmp_path / "data.store", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE t (x)")
     connection.close()
     (other,) = find_sessions(tmp_path / "data.store", "openai")
@@ -230,7 +231,7 @@ def test_files_of_grok_cli_are_named_and_never_sessions(tmp_path: Path, lines: l
 
 
 def test_a_database_of_grok_cli_is_named(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "grok.db") as database:
+    with closing(sqlite3.connect(tmp_path / "grok.db", isolation_level=None)) as database:
         for table in ("workspaces", "sessions", "messages", "tool_calls", "tool_results", "usage_events"):
             database.execute(f"CREATE TABLE {table} (id TEXT)")
     database.close()

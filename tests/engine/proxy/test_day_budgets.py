@@ -57,6 +57,7 @@ async def test_a_new_day_begins_unspent() -> None:
     assert refused.detail == "the budget of today is spent: 12 of 10 input tokens"
     days.append("2026-01-02")
     assert (await budgets.reserve("key", 5, None)).refused is None
+    await budgets.close()
 
 
 async def test_a_request_waits_for_what_is_in_progress_and_one_that_is_given_up_holds_nothing() -> None:
@@ -70,6 +71,7 @@ async def test_a_request_waits_for_what_is_in_progress_and_one_that_is_given_up_
     assert not waiting.done()
     first.settle(Usage(input_tokens=1))
     assert (await waiting).refused is None
+    await budgets.close()
 
 
 async def test_budgets_that_fail_hold_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:

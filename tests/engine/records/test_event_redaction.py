@@ -397,6 +397,13 @@ def test_a_number_that_is_a_secret_becomes_a_text() -> None:
     assert texts.arguments('{"n": 4111111111111111, "m": 41, "b": true}') == '{"n":"[card]","m":41,"b":true}'
 
 
+@pytest.mark.parametrize("depth", [100, 300, 950, 3_000, 100_000])
+def test_arguments_that_are_nested_deep_are_redacted_and_kept(depth: int) -> None:
+    redacted = TextRedactor(redact).arguments('{"a":' * depth + f'"{SECRET}"' + "}" * depth)
+    assert SECRET not in redacted
+    assert redacted.count("{") == redacted.count("}") == depth
+
+
 def test_nothing_is_redacted_without_being_asked(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     asyncio.run(Engine(Scripted([say(SECRET, 3)])).run(SECRET, record=path))

@@ -6,6 +6,7 @@ import os
 import random
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -139,7 +140,7 @@ def test_an_index_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
 
 def test_a_database_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
     at = tmp_path / "other.sqlite"
-    with sqlite3.connect(at) as other:
+    with closing(sqlite3.connect(at, isolation_level=None)) as other:
         other.execute("CREATE TABLE made (x)")
     other.close()
     before = at.read_bytes()
@@ -150,7 +151,7 @@ def test_a_database_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
 def test_an_index_of_a_newer_endstop_is_left_as_it_is(tmp_path: Path) -> None:
     at = place(tmp_path)
     Index("twice", "1", at).close()
-    with sqlite3.connect(at) as newer:
+    with closing(sqlite3.connect(at, isolation_level=None)) as newer:
         newer.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     newer.close()
     goes_on_without(tmp_path, at, f"it has version {SCHEMA_VERSION + 1}")

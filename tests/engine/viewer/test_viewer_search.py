@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -129,13 +130,13 @@ async def test_the_index_is_kept_and_follows_files_that_change_and_vanish(
         async with asyncio.timeout(WAIT_SECONDS):
             while len(_files(place)) > 1:
                 await asyncio.sleep(0.02)
-    with sqlite3.connect(place) as database:
+    with closing(sqlite3.connect(place, isolation_level=None)) as database:
         (left,) = database.execute("SELECT count(*) FROM words WHERE words MATCH 'buffalo OR aardvark'").fetchone()
     assert left == 0, "the words of a deleted record are not kept"
 
 
 def _files(place: Path) -> list[Any]:
-    with sqlite3.connect(place) as database:
+    with closing(sqlite3.connect(place, isolation_level=None)) as database:
         return sorted(database.execute("SELECT id, path, size, changed FROM files").fetchall())
 
 

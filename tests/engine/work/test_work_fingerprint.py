@@ -179,10 +179,12 @@ def test_what_leaves_the_work_as_it_was_is_no_change(work: Path, event: str) -> 
 
 
 @pytest.fixture
-def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system whose times are so coarse that a second change of a file bears the time of the first."""
-    lstat = functools.cache(os.lstat)
-    monkeypatch.setattr(file_states.os, "lstat", lambda path: lstat(path))
+def still_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system whose times are so coarse that a second change of a file bears the time of the first.
+
+    It ends before `tmp_path`, whose files are removed by what stat really tells.
+    """
+    monkeypatch.setattr(file_states.os, "lstat", functools.cache(os.lstat))
 
 
 @pytest.mark.usefixtures("still_clock")
