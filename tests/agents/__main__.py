@@ -2,7 +2,7 @@
 
     python -m tests.agents --agents "codex pi" --scenarios "c i"        (or `make agents`)
 
-They are installed first, each once, into AGENTS_CACHE (default ~/.cache/endstop-agents; some 2 GB with all of them). Where
+They are installed first, each once, into AGENTS_CACHE (default ~/.cache/endstop-agents; 2 GB with all of them). Where
 the system allows it, all of it then runs in a network of its own, in which there is nothing but loopback.
 """
 
