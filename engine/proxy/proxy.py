@@ -152,7 +152,7 @@ class Proxy:
 
     async def open(self) -> None:
         """Open the connections to the provider, and prepare what the first requests would wait for."""
-        classify_text("Done.")  # compiles the phrases: 0.1 s in which nothing else runs
+        classify_text("I wrote the file, and one of two tests passes. All is done.")  # compiles the phrases: 0.1 s
         await self._requests.open()
 
     def _open_follower(self, open_follower: Callable[[str], Follower], agent: str) -> Follower:
