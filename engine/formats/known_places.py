@@ -14,6 +14,7 @@ _ENVIRONMENT_PLACES: tuple[tuple[str, str, str, str], ...] = (
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
     ("OpenCode", "XDG_DATA_HOME", ".local/share", "opencode"),
+    ("gptme", "XDG_DATA_HOME", ".local/share", "gptme/logs"),
     ("cline", "CLINE_DATA_DIR", ".cline/data", "sessions"),
     ("Continue", "CONTINUE_GLOBAL_DIR", ".continue", "sessions"),
     ("mini-SWE-agent", "MSWEA_GLOBAL_CONFIG_DIR", ".config/mini-swe-agent", "last_mini_run.traj.json"),
@@ -30,6 +31,7 @@ _HOME_PLACES: tuple[tuple[str, str], ...] = (
 NOT_LEFT: dict[str, str] = {
     "Continue": "a run of cn that failed or was killed",
     "mini-SWE-agent": "a run before the last one, unless -o named a file",
+    "grok-cli": "any run of -p",
     "smolagents": "any run",
 }
 """What programs leave no session of."""

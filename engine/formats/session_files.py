@@ -32,6 +32,7 @@ from . import (
     copilot_cli,
     cursor,
     gemini_cli,
+    gptme,
     inspect_log,
     kimi_cli,
     langchain_messages,
@@ -121,6 +122,7 @@ FORMATS: dict[str, Format] = {
             "copilot-cli", copilot_cli.sessions, copilot_cli.matches, "sessions of Copilot CLI", copilot_cli.is_line
         ),
         Format("kimi-cli", kimi_cli.sessions, kimi_cli.matches, "sessions of Kimi CLI", kimi_cli.is_line),
+        Format("gptme", gptme.sessions, gptme.matches, "conversations of gptme"),
         Format("cursor", cursor.sessions, cursor.matches, "conversations of Cursor", cursor.is_line, cursor.read_store),
         Format("opencode", opencode.sessions, opencode.matches, "sessions of OpenCode", store=opencode.read_store),
         Format("pi", pi.sessions, pi.matches, "sessions of pi", pi.is_line),

@@ -2,8 +2,8 @@
 
     python -m tests.agents --agents "codex pi" --scenarios "c i"        (or `make agents`)
 
-They are installed first, each once, into AGENTS_CACHE (default ~/.cache/endstop-agents; 2 GB with all ten). Where the
-system allows it, all of it then runs in a network of its own, in which there is nothing but loopback.
+They are installed first, each once, into AGENTS_CACHE (default ~/.cache/endstop-agents; 2 GB with all of them). Where
+the system allows it, all of it then runs in a network of its own, in which there is nothing but loopback.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .drive import drive
 from .install import install
 from .loopback_only import leave_network
 from .recordings import path_of, record
-from .results import Cell, cell, read_cells, write_cells
+from .results import Cell, cell, keep
 from .scenarios import SCENARIOS, Scenario
 
 
@@ -60,9 +60,7 @@ def _measure_agent(agent: Agent, scenarios: list[Scenario], failed: str) -> None
             measured = Cell(version="", date=date, commit=commit, problems=[f"not installed: {failed}"])
         else:
             measured = asyncio.run(_measure(agent, scenario, date, commit))
-        cells = read_cells()
-        cells.setdefault(agent.name, {})[scenario.name] = measured
-        write_cells(cells)
+        keep(agent, scenario.name, measured)
         said = "; ".join(measured.problems) or "ok"
         print(f"{agent.name} {scenario.name}: {measured.requests} requests, {measured.seconds} s: {said}", flush=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -16,6 +17,8 @@ from .drive import Observation
 from .scenarios import SCENARIOS
 
 MEASURED = HERE / "measured.json"
+FIRST_TRY = HERE / "first_try.json"
+"""What the strangers did the first time: each cell is written once."""
 PAGE = ROOT / "docs" / "reference" / "agents.md"
 _MARKED = re.compile(r"(<!-- table: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -61,49 +64,69 @@ def cell(agent: Agent, seen: Observation, problems: list[str], date: str, commit
     )
 
 
-def read_cells() -> Cells:
+def read_cells(file: Path = MEASURED) -> Cells:
     """Return all that was measured."""
-    return codec.decode(MEASURED.read_bytes(), type=Cells) if MEASURED.exists() else {}
+    return codec.decode(file.read_bytes(), type=Cells) if file.exists() else {}
 
 
-def write_cells(cells: Cells) -> None:
-    """Keep it, and write the page anew."""
-    MEASURED.write_text(json.dumps(to_builtins(cells), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    PAGE.write_text(rendered(PAGE.read_text(encoding="utf-8"), cells), encoding="utf-8")
+def keep(agent: Agent, scenario: str, measured: Cell) -> None:
+    """Keep a cell, and write the page anew."""
+    _put(MEASURED, agent.name, scenario, measured)
+    if agent.stranger and scenario not in read_cells(FIRST_TRY).get(agent.name, {}):
+        _put(FIRST_TRY, agent.name, scenario, measured)
+    page = rendered(PAGE.read_text(encoding="utf-8"), read_cells(), read_cells(FIRST_TRY))
+    PAGE.write_text(page, encoding="utf-8")
 
 
-def rendered(page: str, cells: Cells) -> str:
-    """Return the page with its tables from these cells."""
-    tables = {"agents": _matrix(cells), "agent_scenarios": _scenarios(), "agent_problems": _problems(cells)}
+def _put(file: Path, agent: str, scenario: str, measured: Cell) -> None:
+    cells = read_cells(file)
+    cells.setdefault(agent, {})[scenario] = measured
+    file.write_text(json.dumps(to_builtins(cells), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def rendered(page: str, cells: Cells, first: Cells) -> str:
+    """Return the page with its tables from these cells, and from those of the strangers' first try."""
+    known = [one for one in agents().values() if not one.stranger]
+    strangers = [one for one in agents().values() if one.stranger]
+    tables = {
+        "agents": _table(_HEAD, [_row(one, cells) for one in known]),
+        "agent_scenarios": _scenarios(),
+        "agent_problems": _problems(known, cells),
+        "strangers": _table(
+            ("try", *_HEAD),
+            [(when, *_row(one, tried)) for one in strangers for when, tried in (("first", first), ("now", cells))],
+        ),
+        "strangers_first_problems": _problems(strangers, first),
+        "strangers_problems": _problems(strangers, cells),
+    }
     return _MARKED.sub(lambda found: f"{found[1]}{tables[found['name']]}{found[3]}", page)
 
 
-def _matrix(cells: Cells) -> str:
-    rows = [
-        (
-            agent.title,
-            agent.version,
-            ", ".join(sorted({wire for one in measured.values() for wire in one.wires})),
-            *(measured[name].shown if name in measured else "" for name in SCENARIOS),
-            ", ".join(sorted({f"{one.date} {one.commit}".strip() for one in measured.values()})),
-        )
-        for agent in agents().values()
-        for measured in [cells.get(agent.name, {})]
-    ]
-    return _table(("agent", "version", "wire", *SCENARIOS, "measured on"), rows)
+_HEAD = ("agent", "version", "wire", *SCENARIOS, "measured on")
+
+
+def _row(agent: Agent, cells: Cells) -> tuple[str, ...]:
+    measured = cells.get(agent.name, {})
+    return (
+        agent.title,
+        agent.version,
+        ", ".join(sorted({wire for one in measured.values() for wire in one.wires})),
+        *(measured[name].shown if name in measured else "" for name in SCENARIOS),
+        ", ".join(sorted({f"{one.date} {one.commit}".strip() for one in measured.values()})),
+    )
 
 
 def _scenarios() -> str:
     return _table(("", "the model"), [(one.name, one.title) for one in SCENARIOS.values()])
 
 
-def _problems(cells: Cells) -> str:
-    lines = list(_problem_lines(cells))
+def _problems(listed: list[Agent], cells: Cells) -> str:
+    lines = list(_problem_lines(listed, cells))
     return "".join(lines) if lines else "Nothing.\n"
 
 
-def _problem_lines(cells: Cells) -> Iterator[str]:
-    for agent in agents().values():
+def _problem_lines(listed: list[Agent], cells: Cells) -> Iterator[str]:
+    for agent in listed:
         measured = cells.get(agent.name, {})
         for name in SCENARIOS:
             for said in measured[name].problems if name in measured else ():

@@ -22,7 +22,10 @@ _SHELLS = (
     *("bash", "Bash", "shell", "exec_command", "shell_command", "run_shell_command", "execute_command"),
     *("run_command", "run_commands", "run_terminal_command", "terminal", "Shell", "run_in_terminal"),
 )
-_COMPLETIONS = ("attempt_completion", "finish_task", "final_answer", "submit_and_exit", "submit", "task_complete")
+_COMPLETIONS = (
+    *("attempt_completion", "finish_task", "final_answer", "submit_and_exit", "submit", "task_complete"),
+    "complete",
+)
 _COMPLETED_BY_COMMAND = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 """What mini-swe-agent's commands print to end its run."""
 

@@ -1,4 +1,4 @@
-"""What ten agents sent, sent again through a real proxy: the checks of the matrix, without node and the agents."""
+"""What the agents sent, sent again through a real proxy: the checks of the matrix, without node and the agents."""
 
 from __future__ import annotations
 

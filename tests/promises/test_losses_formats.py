@@ -25,6 +25,7 @@ from ..engine.formats import (
     test_copilot_cli,
     test_cursor,
     test_gemini_cli,
+    test_gptme,
     test_inspect_log,
     test_kimi_cli,
     test_langchain_messages,
@@ -111,6 +112,18 @@ def count_continue_cli(data: Any) -> Tally:
         for state in entry.get("toolCallStates", ()):
             tally["results"] += state["status"] in ("done", "errored", "canceled")
             tally["characters"] += sum(letters(item["content"]) for item in state["output"])
+    return tally
+
+
+def count_gptme(lines: list[Any]) -> Tally:
+    """A call is a line of a response: what stands before its arguments is no text."""
+    tally: Tally = Counter()
+    for line in lines:
+        role, content = line["role"], line["content"]
+        said = [one for one in content.split("\n@")[0].split("\n") if one] if role == "assistant" else [content]
+        tally += counted("".join(said), calls=content.count("\n@") if role == "assistant" else 0)
+        tally["results" if "call_id" in line else {"user": "users", "assistant": "responses"}.get(role, "system")] += 1
+    del tally["system"]
     return tally
 
 
@@ -607,6 +620,7 @@ COMPARED = {
     "copilot-cli": Compared(copilot_cli, count_copilot_cli),
     "cursor": Compared(lambda: test_cursor.conversation(*test_cursor.BUBBLES), count_cursor),
     "gemini-cli": Compared(gemini_cli, count_gemini_cli),
+    "gptme": Compared(lambda: test_gptme.WHOLE, count_gptme),
     "inspect": Compared(inspect, count_inspect),
     "kimi-cli": Compared(kimi_cli, count_kimi_cli),
     "langchain": Compared(lambda: test_langchain_messages.MESSAGES, count_langchain),

@@ -62,4 +62,4 @@ def test_it_is_said_of_what_programs_leave_no_session(tmp_path: Path) -> None:
     assert "smolagents" in describe_not_left()
     assert not describe_not_left({"Codex"})
     programs = {place.program for place in known_places(tmp_path, {})}
-    assert set(NOT_LEFT) - programs == {"smolagents"}
+    assert set(NOT_LEFT) - programs == {"grok-cli", "smolagents"}
