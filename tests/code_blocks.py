@@ -16,6 +16,7 @@ KINDS = {
     "json": "is read by the code that takes it",
     "jsonl": "is read as lines of a record",
     "csv": "is read as ratings",
+    "yaml": "is the configuration of another program, which the page's own test reads",
     "js": "is compiled by a browser",
     "text": "is a picture or an output: nothing runs",
 }

@@ -69,14 +69,17 @@ GIVEN = {
 """What goes before the blocks of a page that go on from the text."""
 JSON_READERS = {"call_id": ApprovalRequest, "answers": AnswersRequest}
 """What reads JSON with this field."""
-TESTED_ELSEWHERE = {"docs/reference/command_line.md": "the examples of help, which tests/engine/cli/test_help.py runs"}
-"""Pages whose lines for a shell have a test of their own."""
+TESTED_ELSEWHERE = {
+    "docs/reference/command_line.md": "the examples of help, which tests/engine/cli/test_help.py runs",
+    "docs/guides/coding_agents.md": "the configuration of other programs: `make agents` and tests/agents use it",
+}
+"""Pages whose blocks have a test of their own."""
 EMPTY = {"docs/start/first_steps.md"}
 """Pages that begin in an empty folder: they make what they name."""
 
 
 def _named(kind: str) -> list[Block]:
-    return [block for block in BLOCKS if block.kind == kind]
+    return [block for block in BLOCKS if block.kind == kind and block.page not in TESTED_ELSEWHERE]
 
 
 def _is_run(line: Line) -> bool:
@@ -257,7 +260,7 @@ async def _shell(folder: Path, *, empty: bool, fits: bool) -> AsyncIterator[Shel
         yield Shell(folder, model.url)
 
 
-@pytest.mark.parametrize("page", sorted({block.page for block in _named("sh")} - TESTED_ELSEWHERE.keys()))
+@pytest.mark.parametrize("page", sorted({block.page for block in _named("sh")}))
 async def test_lines_for_a_shell_run(page: str, tmp_path: Path) -> None:
     lines = [line for block in _named("sh") if block.page == page for line in shell_lines(block.text)]
     fits = any(line.words[:2] == ["endstop", "fit"] for line in lines)

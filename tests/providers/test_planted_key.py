@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import logging
 import re
 from pathlib import Path
@@ -128,9 +129,11 @@ async def test_with_litellms_debug_log_on_nothing_of_ours_shows_a_key_and_the_lo
 @pytest.mark.filterwarnings("ignore")  # litellm and what it imports warn of themselves
 @pytest.mark.parametrize("case", [known(case) for case in CASES if case.script[0].failure is not None])
 async def test_with_litellms_debug_log_on_no_exception_shows_it(
-    case: ProviderCase, caplog: pytest.LogCaptureFixture
+    case: ProviderCase, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG, "LiteLLM")
+    importlib.import_module("litellm")
+    monkeypatch.setattr(logging.getLogger("LiteLLM"), "handlers", [])  # its own, which prints on stdout
     await check(case, litellm_to)  # looks for the key in the whole chain of errors
     assert [record for record in caplog.records if record.name == "LiteLLM"], "the log is on"
 

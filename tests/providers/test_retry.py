@@ -167,7 +167,7 @@ async def test_a_fallback_leaves_errors_that_are_no_trouble_of_a_provider() -> N
 async def test_a_wrapper_of_nothing_or_of_no_provider_is_refused() -> None:
     with pytest.raises(WrongUse, match="needs a provider to wrap"):
         Fallback()
-    with pytest.raises(WrongUse, match="no method `stream`"):
+    with pytest.raises(WrongUse, match="is not a provider: it is a model's name"):
         Retry("gpt-4o")  # type: ignore[arg-type]
 
 
