@@ -87,8 +87,8 @@ _ANSWERED = re.compile(
     r"答えし?ます|하겠습니다) ?: ?\w"
 )
 """An answer that follows its announcement ("I will answer directly: 42")."""
-_CLAIMS = re.compile(r"[.!?;。！？；\n]+\s*")
-"""What stands between sentences, roughly."""
+_SENTENCE_ENDS = re.compile(r"[.!?;。！？；\n]+\s*")
+"""Punctuation and line breaks that end a sentence. Unlike `_SENTENCE`, it also splits names such as `a.py`."""
 _THOUGHT = re.compile(r"\s*(?:thought|thoughts|discussion|reasoning|plan)s?\s*:", re.IGNORECASE)
 _DRESSING = r"*_~>\"'“”«»「」()[] 	"
 
@@ -110,7 +110,7 @@ def reports_done(text: str) -> bool:
     """
     ends = (text,) if len(text) <= CLAIM else (text[:CLAIM], text[-CLAIM:])
     told = (end for end in map(_fold, ends) if _phrases("done").may_be_in(end))
-    return _reports_done(one for end in told for one in _CLAIMS.split(end)) and classify_text(text) == "answer"
+    return _reports_done(one for end in told for one in _SENTENCE_ENDS.split(end)) and classify_text(text) == "answer"
 
 
 def load() -> None:

@@ -130,9 +130,10 @@ class FollowedResponse:
         return self._assembler.usage
 
     def feed(self, chunk: AnyChunk) -> Cut | None:
-        """Add a chunk. Return why the response is to be cut, or None to read on.
+        """Add a chunk. Return the reason to cut the response here, or None to go on reading.
 
-        After a cut nothing is added, apart from the end of a response that ends right behind its completion.
+        Once a reason was returned, further chunks are ignored. The exception is a finish reason or usage directly after
+        the completion call: the response has then ended by itself.
         """
         if self.cut is not None:
             self._goes_on = self._goes_on or not ends_response(chunk)

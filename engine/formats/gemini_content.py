@@ -1,4 +1,4 @@
-"""Parser for contents in the form of the Gemini API, as requests have them and as Gemini CLI and Qwen Code keep them.
+"""Parser for messages in the Gemini API's format, which Gemini CLI and Qwen Code also use in their session files.
 
 The API reads the names of fields in camel case and with underscores alike. Source: Gemini API reference, "Content".
 """

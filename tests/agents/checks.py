@@ -202,9 +202,9 @@ def recorded(seen: Observation) -> list[Recorded]:
 
 
 def _recorded_once(seen: Observation, direct: Observation | None) -> Iterator[str]:
-    """Each response of the loop is recorded once, each other one at most once, and nothing else.
+    """Check that each response to the agent's loop is recorded exactly once, and any other response at most once.
 
-    A response that is cut where the work was done never says its tokens.
+    A response that the proxy cuts at the completion is left out, because the provider never reports its tokens.
     """
     runs = recorded(seen)
     held = Counter(tokens for one in runs for tokens in one.responses)

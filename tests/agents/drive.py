@@ -21,6 +21,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
+from ..engine.proxy.agents import listening
 from .agents import KEY, Agent, Setup
 from .install import binaries, cache
 from .refusing_proxy import RefusingProxy
@@ -100,14 +101,8 @@ async def serving(provider: ScriptedProvider) -> AsyncIterator[str]:
     """A server of this provider on loopback. Yields its URL."""
     app = web.Application(client_max_size=2**28)
     app.router.add_route("*", "/{path:.*}", provider.handle)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with listening(web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)) as url:
+        yield url
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Gemini's generateContent behind the proxy: what only this wire has. All that every wire must hold is in its tests."""
+"""Tests of Gemini's generateContent behind the proxy. Tests that all wires share are in `test_wires.py`."""
 
 from __future__ import annotations
 
