@@ -88,7 +88,7 @@ _ANSWERED = re.compile(
 )
 """An answer that follows its announcement ("I will answer directly: 42")."""
 _SENTENCE_ENDS = re.compile(r"[.!?;。！？；\n]+\s*")
-"""Punctuation and line breaks that end a sentence. Unlike `_SENTENCE`, it also splits names such as `a.py`."""
+"""Punctuation and line breaks that end a sentence. Unlike `_SENTENCE`, it also splits a name at its dot."""
 _THOUGHT = re.compile(r"\s*(?:thought|thoughts|discussion|reasoning|plan)s?\s*:", re.IGNORECASE)
 _DRESSING = r"*_~>\"'“”«»「」()[] 	"
 
