@@ -23,9 +23,7 @@ def masked_diff(name: str, before: str | None, after: str | None, entries: Seque
 
     before, after: None for no file. entries: what is endstop's, and so shown; None if the whole file is.
     """
-    own = (
-        None if entries is None else {form for entry in entries for one in _leaves(entry.value) for form in _forms(one)}
-    )
+    own = None if entries is None else {form for entry in entries for one in _own_values(entry) for form in _forms(one)}
     sides = [[] if text is None else _lines(text, own) for text in (before, after)]
     names = ["/dev/null" if text is None else name for text in (before, after)]
     shown = [[line for _, line in side] for side in sides]
@@ -50,6 +48,12 @@ def _masked(line: str, own: set[str]) -> str:
         return match[0] if match["name"] is not None or match[0] in own else MASK
 
     return re.sub(rf"{MASK}(?:\s+{MASK})+", MASK, _TOKEN.sub(shown, line))
+
+
+def _own_values(entry: Entry) -> Iterator[Any]:
+    yield from entry.path
+    yield ".".join(entry.path)
+    yield from _leaves(entry.value)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

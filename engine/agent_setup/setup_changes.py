@@ -64,7 +64,7 @@ def is_set(part: SetupPart, copies: Path) -> bool:
     if file.content is None:
         return False
     if part.whole:
-        return _is_own_whole(file)
+        return _is_own_whole(file, part)
     text, _ = _text(file, file.content)
     syntax = syntax_of(part.syntax)
     with _refusals(file.path):
@@ -85,7 +85,7 @@ def _of_file(parts: Sequence[SetupPart], path: Path) -> list[SetupPart]:
 def _setup(asked: list[SetupPart], known: list[SetupPart], file: PreciousFile) -> FileChange:
     (part, *_) = asked
     if part.whole:
-        if file.content is not None and not _is_own_whole(file):
+        if file.content is not None and not _is_own_whole(file, part):
             raise WrongUse(f"{file.path} is there already and not endstop's: move it, then run the command again")
         base = file.base if file.kept else file.content
         return FileChange(file, part.whole.encode(), base, [], whole=True)
@@ -106,7 +106,7 @@ def _undo(asked: list[SetupPart], known: list[SetupPart], file: PreciousFile) ->
     if file.content is None:
         return FileChange(file, None, None, [], restores=True)
     if part.whole:
-        base = file.base if file.unchanged else None if _is_own_whole(file) else file.content
+        base = file.base if file.unchanged else None if _is_own_whole(file, part) else file.content
         return FileChange(file, base, None, [], restores=True, whole=True)
     text, bom = _text(file, file.content)
     every = _with_kept([entry for one in known for entry in one.entries], file, ())
@@ -149,8 +149,10 @@ def _with_kept(entries: Sequence[Entry], file: PreciousFile, asked: Sequence[Ent
     return [*entries, *(entry for entry in kept if entry not in entries and entry not in asked)]
 
 
-def _is_own_whole(file: PreciousFile) -> bool:
-    return file.content is not None and file.content.startswith(OWN_MARK.encode())
+def _is_own_whole(file: PreciousFile, part: SetupPart) -> bool:
+    """Return whether the file is one that endstop has made, as far as can be told."""
+    own = (OWN_MARK.encode(), part.whole.encode())
+    return file.unchanged or (file.content is not None and file.content.startswith(own))
 
 
 def _text(file: PreciousFile, content: bytes | None) -> tuple[str, bytes]:

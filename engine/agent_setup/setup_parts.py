@@ -23,7 +23,7 @@ CHECK_MARGIN = 30
 OWN_MARK = "// Written by `endstop setup`; `endstop setup opencode --undo` removes it."
 """The first line of a file that is endstop's own."""
 
-PartName = Literal["hook", "proxy"]
+PartName = Literal["hook", "proxy", "plugin"]
 
 
 class HookOptions(Struct, frozen=True):

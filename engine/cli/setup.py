@@ -9,11 +9,12 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ..agent_setup.agents import MODEL, PROXY_URL, SetupAgent, agents
 from ..agent_setup.masked_diff import masked_diff
+from ..agent_setup.plugin_folder import plugin_parts
 from ..agent_setup.setup_changes import FileChange, is_set, setup_changes, undo_changes
 from ..agent_setup.setup_parts import (
     HookOptions,
@@ -35,6 +36,8 @@ from .parser import Parser
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+PLUGIN = "plugin"
+"""Stands in the place of an agent for the plugin's folder."""
 _ABOUT = """
 Without --write nothing is changed: what would be written is shown, without the values of your other settings. A copy of
 each file is kept; --undo puts it back, or takes out only endstop's own lines if the file was changed since. Comments,
@@ -51,6 +54,7 @@ _EXAMPLES = (
     ("Do not let Claude Code end while the tests fail", "endstop setup claude --until 'pytest -q' --act --write"),
     ("Send Codex through the proxy", "endstop setup codex --proxy --write"),
     ("Put everything back", "endstop setup claude --undo"),
+    ("Write the plugin of Claude Code and Codex", "endstop setup plugin ~/endstop-plugin --act --write"),
 )
 
 
@@ -58,7 +62,8 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "setup", command, about=_ABOUT, exit_codes=_EXIT_CODES, examples=_EXAMPLES)
     names = ", ".join(agents())
-    parser.add_argument("agent", nargs="?", metavar="AGENT", help=f"one of {names}")
+    parser.add_argument("agent", nargs="?", metavar="AGENT", help=f"one of {names}; or plugin")
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="the folder of the plugin")
     _add_options(parser)
 
 
@@ -110,6 +115,8 @@ def command(args: argparse.Namespace) -> int:
     _check(args)
     if args.agent is None:
         return _list(args, streams, environment, copies, project)
+    if args.agent == PLUGIN:
+        return _plugin(args, streams, copies)
     agent = agents()[args.agent]
     known = _parts(agent, args, environment, project, names=("hook", "proxy"))
     names: tuple[PartName, ...] = tuple(
@@ -120,26 +127,71 @@ def command(args: argparse.Namespace) -> int:
     _check_agent(agent, args, names)
     asked = [part for part in known if part.name in names]
     changes = (undo_changes if args.undo else setup_changes)(asked, known, copies)
-    doing = args.undo or args.write
+    shown = _shown(changes)
+    _write(changes, args)
+    if args.json:
+        _print_json(streams, args, names, shown)
+    else:
+        _print(streams, _explained(agent, args, names, shown, project))
+    return 0
+
+
+def _plugin(args: argparse.Namespace, streams: StdStreams, copies: Path) -> int:
+    """Write the folder of the plugin, or remove it."""
+    if args.folder is None:
+        raise WrongUse("endstop setup plugin needs a folder: endstop setup plugin DIR --write")
+    folder = Path(os.path.abspath(args.folder))
+    parts = plugin_parts(folder, _hook_options(args))
+    changes = (undo_changes if args.undo else setup_changes)(parts, parts, copies)
+    shown = _shown(changes)
+    _write(changes, args)
+    if args.json:
+        _print_json(streams, args, ("plugin",), shown)
+    else:
+        _print(streams, _plugin_explained(args, shown, folder))
+    return 0
+
+
+class _Shown(NamedTuple):
+    """A change as it is shown, from before it is written."""
+
+    file: str
+    changes: bool
+    made: bool
+    """Whether there was no file."""
+    diff: list[str]
+
+
+def _shown(changes: Sequence[FileChange]) -> list[_Shown]:
+    return [
+        _Shown(
+            str(change.file.path),
+            change.changes,
+            change.file.content is None,
+            _diff(change) if change.changes else [],
+        )
+        for change in changes
+    ]
+
+
+def _write(changes: Sequence[FileChange], args: argparse.Namespace) -> None:
+    """Write the changes, if that is asked for and all of them can be written. Raises WrongUse."""
     for change in changes:
-        if change.changes or change.restores:
+        if change.changes:
             change.file.check_writable()
-    before = [change.file.content for change in changes]
-    changed = [change.changes for change in changes]
-    shown = [_diff(change) if change.changes else [] for change in changes]
-    if doing:
+    if args.undo or args.write:
         for change in changes:
             change.write()
-    if args.json:
-        rows = [
-            {"file": str(change.file.path), "changes": is_changed, "made": was is None, "diff": diff}
-            for change, is_changed, was, diff in zip(changes, changed, before, shown, strict=True)
-        ]
-        whole = {"agent": agent.name, "parts": list(names), "written": doing, "files": rows}
-        streams.write_answer(json.dumps(whole, ensure_ascii=False) + "\n")
-        return 0
-    _print(streams, _explained(agent, args, names, changes, changed, shown, doing, project))
-    return 0
+
+
+def _print_json(streams: StdStreams, args: argparse.Namespace, names: Sequence[str], shown: Sequence[_Shown]) -> None:
+    whole = {
+        "agent": args.agent,
+        "parts": list(names),
+        "written": args.undo or args.write,
+        "files": [one._asdict() for one in shown],
+    }
+    streams.write_answer(json.dumps(whole, ensure_ascii=False) + "\n")
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -149,8 +201,12 @@ def _check(args: argparse.Namespace) -> None:
         if given:
             raise WrongUse(f"--{given[0]} needs an agent: one of {', '.join(agents())}, as in `endstop setup claude`")
         return
-    if args.agent not in agents():
-        raise WrongUse(f"unknown agent {args.agent!r}{did_you_mean(args.agent, agents())}")
+    if args.agent not in (*agents(), PLUGIN):
+        raise WrongUse(f"unknown agent {args.agent!r}{did_you_mean(args.agent, (*agents(), PLUGIN))}")
+    if args.folder is not None and args.agent != PLUGIN:
+        raise WrongUse(f"{args.folder!r} is too much: only `endstop setup plugin` takes a folder")
+    if args.agent == PLUGIN and (args.proxy or args.project):
+        raise WrongUse(f"--{'proxy' if args.proxy else 'project'} is not for the plugin, which has only hooks")
     if any(not one.strip() for one in args.until):
         raise WrongUse("--until is empty: give a command, as in --until 'pytest -q'")
     if not args.until and (args.guard or args.until_timeout is not None):
@@ -194,7 +250,16 @@ def _parts(
     names: Sequence[PartName],
 ) -> list[SetupPart]:
     """Return the parts that the agent has, with the options of the command line."""
-    hook = HookOptions(
+    proxy = ProxyOptions(args.proxy or PROXY_URL, args.model or MODEL)
+    found = [
+        hook_part(agent, _hook_options(args), environment, project),
+        proxy_part(agent, proxy, environment, project),
+    ]
+    return [part for part in found if part is not None and part.name in names]
+
+
+def _hook_options(args: argparse.Namespace) -> HookOptions:
+    return HookOptions(
         until=tuple(args.until),
         guard=tuple(args.guard),
         check_seconds=args.until_timeout or CHECK_SECONDS,
@@ -202,9 +267,6 @@ def _parts(
         act=args.act,
         proxy=args.proxy or "",
     )
-    proxy = ProxyOptions(args.proxy or PROXY_URL, args.model or MODEL)
-    found = [hook_part(agent, hook, environment, project), proxy_part(agent, proxy, environment, project)]
-    return [part for part in found if part is not None and part.name in names]
 
 
 def _project() -> Path:
@@ -220,35 +282,27 @@ def _explained(
     agent: SetupAgent,
     args: argparse.Namespace,
     names: Sequence[PartName],
-    changes: Sequence[FileChange],
-    changed: Sequence[bool],
-    diffs: Sequence[Sequence[str]],
-    done: bool,
+    shown: Sequence[_Shown],
     project: Path | None,
 ) -> Iterator[RenderableType]:
     """Yield what was or would be changed, then what to do next."""
-    from rich.text import Text
-
-    for diff in diffs:
-        for line in diff:
-            yield Text(line, style=_style(line), no_wrap=True)
+    yield from _diffs(shown)
+    changed = any(one.changes for one in shown)
     if project is not None and project != Path.cwd():
         yield f"The project is the git work tree {project}."
-    if not any(changed):
-        if changes:
+    if not changed:
+        if shown:
             yield f"{agent.title}: nothing to {'undo' if args.undo else 'change'}."
     elif args.undo:
         yield f"{agent.title}: put back. Start it again, so that it reads its configuration."
-    elif done:
+    elif args.write:
         yield f"{agent.title}: written. To undo it: {_undo_line(args)}"
     if not args.undo:
-        yield from _next_steps(agent, args, names, done, any(changed))
+        yield from _next_steps(agent, args, names, changed)
 
 
-def _next_steps(
-    agent: SetupAgent, args: argparse.Namespace, names: Sequence[PartName], done: bool, changed: bool
-) -> Iterator[str]:
-    if changed and not done:
+def _next_steps(agent: SetupAgent, args: argparse.Namespace, names: Sequence[PartName], changed: bool) -> Iterator[str]:
+    if changed and not args.write:
         yield "Nothing was written yet. To write it, add --write."
         return
     if "hook" in names and agent.hook is not None:
@@ -269,6 +323,30 @@ def _next_steps(
         yield f"  {_proxy_command(agent.proxy.upstream, options.url, args)}"
         if not args.act:
             yield "With --dry-run it only watches. Leave that out to let it cut and stop."
+
+
+def _plugin_explained(args: argparse.Namespace, shown: Sequence[_Shown], folder: Path) -> Iterator[RenderableType]:
+    yield from _diffs(shown)
+    changed = any(one.changes for one in shown)
+    if args.undo:
+        yield f"The plugin: {'removed.' if changed else 'nothing to undo.'}"
+        return
+    if changed and not args.write:
+        yield "Nothing was written yet. To write it, add --write."
+        return
+    yield f"The plugin: {'written.' if changed else 'nothing to change.'} To install it:"
+    place = shlex.quote(str(folder))
+    yield f"  claude plugin marketplace add {place} && claude plugin install endstop@endstop"
+    yield f"  codex plugin marketplace add {place} && codex plugin add endstop@endstop"
+    yield "Codex runs its hooks only once you have trusted them: start codex and type /hooks."
+
+
+def _diffs(shown: Sequence[_Shown]) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    for one in shown:
+        for line in one.diff:
+            yield Text(line, style=_style(line), no_wrap=True)
 
 
 def _proxy_command(upstream: str, url: str, args: argparse.Namespace) -> str:
