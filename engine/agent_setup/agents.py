@@ -39,6 +39,7 @@ class HookFile(Struct, frozen=True, forbid_unknown_fields=True):
     tool_entry: dict[str, Any] = {}
     default: tuple[Setting, ...] = ()
     whole: str = ""
+    behind_command: str = ""
     tried: bool = True
     why: str = ""
 
