@@ -133,18 +133,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
         secrets = KnownSecrets(environment_secrets(self.environment))
         with listen_at(place, self.host, self.port) as listening, log_to_stderr(secrets):
             check_upstream(self.options.upstream, listening)
-            statistics = Statistics()
-            followers = replace(self.followers, on_event=statistics.take)
-            proxy = Proxy(
-                self.options,
-                followers.open,
-                tokens=self.tokens,
-                statistics=statistics,
-                budgets=self.budgets,
-                tracer=self.tracer,
-                secrets=secrets,
-                open_check=None if followers.until is None else followers.open_check,
-            )
+            proxy = self.new_proxy(secrets)
             raise_file_limit()
             std_streams, daemon = StdStreams(), DaemonProcess(proxy, "requests")
             runner = proxy_runner(proxy)
@@ -166,6 +155,21 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
                 await runner.cleanup()
                 await proxy.close()
         return daemon.exit_code
+
+    def new_proxy(self, secrets: KnownSecrets | None = None) -> Proxy:
+        """Return a proxy with these settings, for whoever serves it. secrets: hidden in what is logged."""
+        statistics = Statistics()
+        followers = replace(self.followers, on_event=statistics.take)
+        return Proxy(
+            self.options,
+            followers.open,
+            tokens=self.tokens,
+            statistics=statistics,
+            budgets=self.budgets,
+            tracer=self.tracer,
+            secrets=secrets,
+            open_check=None if followers.until is None else followers.open_check,
+        )
 
     async def _wait_for_responses(self, proxy: Proxy) -> None:
         with suppress(TimeoutError):

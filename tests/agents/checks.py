@@ -28,6 +28,8 @@ MOST_ANSWERS = 2
 """Answers of the proxy that an agent may need until it ends."""
 SECONDS_TO_END = 20.0
 """Seconds that it may need for that."""
+OWN = ("answered", "closing", "stopped", "error")
+"""What the header `x-endstop` says of a response that is the proxy's own."""
 _AFTER_THE_END = re.compile(rb"step\d+n\d+_1\d|check 2 9")
 """The id of a call that comes after the completion, or on a wire without ids the last of these calls."""
 FIRST_BYTE = 0.05
@@ -55,7 +57,7 @@ def loop_requests(seen: Observation) -> list[Answered]:
 
 def own_answers(near: list[Exchange]) -> list[Exchange]:
     """Return the exchanges that the proxy answered by itself."""
-    return [one for one in near if one.header("x-endstop") in ("answered", "closing", "stopped", "error")]
+    return [one for one in near if one.header("x-endstop") in OWN]
 
 
 def _process_ended(seen: Observation, direct: Observation | None) -> Iterator[str]:

@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -51,7 +50,7 @@ class Observation:
     """None if the agent had to be killed."""
     seconds: float = 0.0
     ended: float = 0.0
-    """When the agent ended, on the clock of the exchanges."""
+    """When the agent ended, on the clock of the exchanges: that of the event loop."""
     records: list[Path] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     """By name, and by name and label: `requests_total`, `requests_total stopped`."""
@@ -153,7 +152,8 @@ async def _run(agent: Agent, setup: Setup, place: Path, elsewhere: RefusingProxy
     if agent.installer == "pip":  # its python would look into ours
         variables.pop("PYTHONPATH", None)
     variables["PATH"] = ":".join([*map(str, binaries(agent)), variables["PATH"]])
-    began = time.monotonic()
+    now = asyncio.get_running_loop().time
+    began = now()
     with (place / "output.txt").open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *("/bin/sh", "-c", f"{setup.shell}\nexec {agent.command}"),
@@ -167,7 +167,7 @@ async def _run(agent: Agent, setup: Setup, place: Path, elsewhere: RefusingProxy
         with suppress(TimeoutError):
             async with asyncio.timeout(seen.scenario.seconds):
                 seen.exit_code = await process.wait()
-        seen.ended = time.monotonic()
+        seen.ended = now()
         seen.seconds = seen.ended - began
         succeeded = seen.exit_code == 0
         seen.leaves_session = agent.leaves_session == "always" or (agent.leaves_session == "on success" and succeeded)
