@@ -25,7 +25,7 @@ from .agents import KEY, Agent, Setup
 from .install import binaries, cache
 from .refusing_proxy import RefusingProxy
 from .scenarios import PROMPT, Scenario
-from .scripted_provider import Answered, ScriptedProvider
+from .scripted_provider import LATE, Answered, ScriptedProvider
 from .tap import Exchange, Tap
 
 COMMAND = str(Path(sys.executable).with_name("endstop"))
@@ -64,14 +64,19 @@ class Observation:
     """What `endstop audit --last --json` printed; None if it found nothing."""
 
 
-async def drive(agent: Agent, scenario: Scenario, *, direct: bool = False) -> Observation:
-    """Run an agent in a scenario. direct: without the proxy."""
+async def drive(
+    agent: Agent, scenario: Scenario, *, direct: bool = False, late: tuple[float, ...] = LATE
+) -> Observation:
+    """Run an agent in a scenario.
+
+    direct: without the proxy. late: seconds from the last event of a stream to its end, in turn.
+    """
     place = place_of(agent, scenario, direct=direct)
     shutil.rmtree(place, ignore_errors=True)
     for folder in ("home", "work"):
         (place / folder).mkdir(parents=True)
     seen = Observation(scenario)
-    provider = ScriptedProvider(scenario)
+    provider = ScriptedProvider(scenario, late)
     async with serving(provider) as url, Tap(url) as far, RefusingProxy() as elsewhere:
         setup = agent.setup
         if direct:

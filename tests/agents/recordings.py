@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec import json as codec
+from msgspec.structs import replace
 
 from .agents import HERE, KEY, Agent
 from .drive import drive, place_of
@@ -63,6 +64,21 @@ def path_of(name: str) -> Path:
 def read(name: str) -> Recording:
     """Return what was recorded of an agent."""
     return codec.decode(lzma.decompress(path_of(name).read_bytes()), type=Recording)
+
+
+def asked_whole(recording: Recording) -> Recording:
+    """Return the same requests, none of which asks for a stream."""
+    return {name: [_asked_whole(one) for one in requests] for name, requests in recording.items()}
+
+
+def _asked_whole(sent: Sent) -> Sent:
+    if wire_of(sent.path) is None:
+        return sent
+    body = json.loads(sent.body)
+    for name in ("stream", "stream_options"):
+        body.pop(name, None)
+    path = sent.path.replace(":streamGenerateContent?alt=sse", ":generateContent")
+    return replace(sent, path=path, body=json.dumps(body, ensure_ascii=False), left=False)
 
 
 def _sent(exchange: Exchange, home: str) -> Sent:

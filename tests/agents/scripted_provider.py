@@ -39,6 +39,7 @@ class Answered:
     tokens: Tokens
     late: float
     """Seconds from the last event to the end of the stream."""
+    streamed: bool
     counted: bool
     """Whether the response says its tokens: a stream of chat completions does if it was asked to."""
     status: int = 200
@@ -71,7 +72,7 @@ class ScriptedProvider:
         tools = Toolbox(question.tools, raw.decode(errors="replace"))
         late = self.late[len(self.answered) % len(self.late)] if question.streamed else 0.0
         counted = not question.streamed or question.usage_wanted or wire.name != "chat"
-        said = Answered(wire.name, question.steps, not tools.works, _tokens(raw), late, counted)
+        said = Answered(wire.name, question.steps, not tools.works, _tokens(raw), late, question.streamed, counted)
         self.answered.append(said)
         fault = self._fault(said)
         if fault and fault.kind == "refuse":
