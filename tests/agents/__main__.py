@@ -23,7 +23,7 @@ from .install import install
 from .loopback_only import leave_network
 from .recordings import path_of, record
 from .results import Cell, cell, joined, keep
-from .scenarios import SCENARIOS, Scenario
+from .scenarios import COMPACTION, SCENARIOS, Scenario, compaction_at
 from .scripted_provider import LATE
 
 MOST_LATE = 10_000
@@ -58,18 +58,22 @@ def main() -> None:
     parser.add_argument("--options", default="", help="more options of the proxy: what is measured is a row of its own")
     chosen = parser.parse_args()
     names, scenes = chosen.agents.split() or list(agents()), chosen.scenarios.split() or list(SCENARIOS)
-    if unknown := [*(set(names) - set(agents())), *(set(scenes) - set(SCENARIOS))]:
+    known = {*SCENARIOS, *([COMPACTION.name] if chosen.record else [])}
+    if unknown := [*(set(names) - set(agents())), *(set(scenes) - known)]:
         parser.error(f"no agent or scenario is called {unknown[0]}: {', '.join([*agents(), *SCENARIOS])}")
     delays = _delays(parser, chosen.delays.split())
     failed = {name: _installed(agents()[name]) for name in names}
     if not leave_network():
         print("this system has no network of its own for the agents: they are only told to use none", flush=True)
+    asked = Asked([SCENARIOS[one] for one in scenes if one in SCENARIOS], delays, tuple(chosen.options.split()))
+    compacts = not chosen.scenarios or COMPACTION.name in scenes
     for name in names:
+        agent = agents()[name]
         if not chosen.record:
-            asked = Asked([SCENARIOS[one] for one in scenes], delays, tuple(chosen.options.split()))
-            _measure_agent(agents()[name], asked, failed[name])
+            _measure_agent(agent, asked, failed[name])
         elif not failed[name]:
-            asyncio.run(record(agents()[name]))
+            more = [compaction_at(agent.compacts_at)] if compacts and agent.compacts_at else []
+            asyncio.run(record(agent, [*asked.scenarios, *more]))
             print(f"{name}: {path_of(name).stat().st_size:,} bytes", flush=True)
 
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from endstop import read_record
-from endstop.decision.events import AttemptFailed, ResponseFinished
+from endstop.decision.events import AttemptFailed, ContextCompacted, ResponseFinished
 from endstop.records.reader import RecordedRun
 
 from .drive import Observation
-from .scenarios import PROMPT
+from .scenarios import COMPACTION, PROMPT
 from .scripted_provider import Answered
 from .tap import Exchange, passed_on
 from .wires import Tokens
@@ -275,6 +275,12 @@ def _failed_once(seen: Observation, direct: Observation | None) -> Iterator[str]
         yield f"{len(failed)} failed attempts were recorded for one"
 
 
+def _compacted_once(seen: Observation, direct: Observation | None) -> Iterator[str]:
+    compacted = [event for one in recorded(seen) for event in one.run.events if isinstance(event, ContextCompacted)]
+    if len(compacted) != 1:
+        yield f"{len(compacted)} compactions were recorded for one"
+
+
 def _audited(seen: Observation, direct: Observation | None) -> Iterator[str]:
     if seen.audit is None:
         if seen.leaves_session:
@@ -297,6 +303,7 @@ _OF_SCENARIO: dict[str, tuple[Check, ...]] = {
     "g": (_succeeded, _all_answered, _identical, _first_byte_in_time),
     "h": (_as_without_proxy, _identical),
     "i": (_succeeded, _all_answered, _audited),
+    COMPACTION.name: (_succeeded, _all_answered, _compacted_once),
 }
 COMPARED = "efh"
 """Scenarios that are also tried without the proxy."""

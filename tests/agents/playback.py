@@ -24,13 +24,11 @@ from ..engine.proxy.agents import listening
 from .agents import KEY, Agent
 from .checks import OWN
 from .drive import Observation, serving, settle
-from .recordings import Recording, Sent
+from .recordings import RECORDED, Recording, Sent
 from .scenarios import Scenario
 from .scripted_provider import LATE, ScriptedProvider
 from .tap import Tap
 
-SOURCES = {"c": "c", "d": "d", "i": "i"}
-"""The recording of each scenario; the others begin like a, and differ in what the provider does."""
 _LAST_EVENT = re.compile(rb'(event: (response\.completed|message_stop)\n.*|data: \[DONE\]|"finishReason".*)\s+\Z')
 _TAIL = 2**16
 """Bytes in which the last event is looked for."""
@@ -49,13 +47,14 @@ async def play(
 ) -> Observation:
     """Send the requests of a scenario until one of them ends the agent.
 
-    place: an empty folder for the records. late: seconds from the last event of a stream to its end, in turn.
+    A scenario that is not recorded begins like a, and differs in what the provider does. place: an empty folder for
+    the records. late: seconds from the last event of a stream to its end, in turn.
     """
     seen = Observation(scenario, exit_code=0, leaves_session=False)
     provider = ScriptedProvider(scenario, late)
     async with serving(provider) as url, Tap(url) as far:
         async with _proxy(agent.setup.upstream_at(far.url), place, scenario.options) as address, Tap(address) as near:
-            await _send_all(near, recording[SOURCES.get(scenario.name, "a")])
+            await _send_all(near, recording[scenario.name if scenario.name in RECORDED else "a"])
             seen.ended = asyncio.get_running_loop().time()
             await settle(address, seen)
         seen.near, seen.far, seen.answered = near.exchanges(), far.exchanges(), provider.answered

@@ -17,12 +17,12 @@ from msgspec.structs import replace
 
 from .agents import HERE, KEY, Agent
 from .drive import drive, place_of
-from .scenarios import SCENARIOS
+from .scenarios import COMPACTION, Scenario
 from .tap import Exchange, passed_on
 from .wires import wire_of
 
 FOLDER = HERE / "recorded"
-RECORDED = {"a": 100, "c": 10, "d": 10, "i": 110}
+RECORDED = {"a": 100, "c": 10, "d": 10, "i": 110, COMPACTION.name: 20}
 """The scenarios that are recorded, and how many requests of each."""
 LONGEST = 300
 """Characters that are kept of texts which are not the conversation."""
@@ -45,13 +45,14 @@ Recording = dict[str, list[Sent]]
 """The requests of each scenario."""
 
 
-async def record(agent: Agent) -> None:
-    """Drive an agent through the scenarios that are recorded, and keep what it sends."""
-    recording = {}
-    for name, most in RECORDED.items():
-        seen = await drive(agent, SCENARIOS[name], direct=True)
-        home = str(place_of(agent, SCENARIOS[name], direct=True))
-        recording[name] = [_sent(one, home) for one in seen.far if one.method == "POST"][:most]
+async def record(agent: Agent, scenarios: list[Scenario]) -> None:
+    """Drive an agent through those of the scenarios that are recorded, and keep what it sends beside the others."""
+    recording = read(agent.name) if path_of(agent.name).exists() else {}
+    for scenario in scenarios:
+        if most := RECORDED.get(scenario.name):
+            seen = await drive(agent, scenario, direct=True)
+            home = str(place_of(agent, scenario, direct=True))
+            recording[scenario.name] = [_sent(one, home) for one in seen.far if one.method == "POST"][:most]
     FOLDER.mkdir(exist_ok=True)
     path_of(agent.name).write_bytes(lzma.compress(codec.encode(recording), preset=9 | lzma.PRESET_EXTREME))
 

@@ -13,7 +13,7 @@ from .agents import agents
 from .checks import problems
 from .playback import play_in_simulated_time
 from .recordings import asked_whole, path_of, read
-from .scenarios import SCENARIOS
+from .scenarios import SCENARIOS, compaction_at
 from .scripted_provider import LATE
 
 RED: dict[str, str] = {"smolagents": "afgh"}
@@ -71,6 +71,17 @@ def test_an_agent_that_asks_for_no_stream_gets_its_bytes_if_the_proxy_asks_for_n
 ) -> None:
     asked = replace(SCENARIOS[scenario], options=AS_IT_CAME)
     seen = play_in_simulated_time(agents()["smolagents"], read("smolagents"), asked, tmp_path)
+    assert not problems(seen), "\n".join(problems(seen))
+
+
+COMPACTING = [name for name, agent in agents().items() if agent.compacts_at]
+
+
+@pytest.mark.parametrize("agent", COMPACTING)
+def test_a_conversation_that_an_agent_compacts_goes_on_in_its_run(agent: str, tmp_path: Path) -> None:
+    seen = play_in_simulated_time(
+        agents()[agent], read(agent), compaction_at(agents()[agent].compacts_at), tmp_path, LATE
+    )
     assert not problems(seen), "\n".join(problems(seen))
 
 
