@@ -2,7 +2,7 @@
 
     python -m tests.agents --agents "codex pi" --scenarios "c i"        (or `make agents`)
     python -m tests.agents --delays "0 5 50"                    each cell once with each
-    python -m tests.agents --agents smolagents --options --no-upstream-streaming    a row of its own
+    python -m tests.agents --agents smolagents --options=--no-upstream-streaming    a row of its own
 
 They are installed first, each once, into AGENTS_CACHE (default ~/.cache/endstop-agents; 2 GB with all of them). Where
 the system allows it, all of it then runs in a network of its own, in which there is nothing but loopback.
@@ -15,6 +15,8 @@ import asyncio
 import subprocess
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+
+from msgspec import UNSET
 
 from .agents import ROOT, Agent, agents
 from .checks import COMPARED, problems
@@ -116,7 +118,7 @@ async def _measure(agent: Agent, scenario: Scenario, asked: Asked, date: str, co
             cells.append(cell(agent, seen, problems(seen, direct), date, commit))
     except Exception as error:
         said = [f"the driver failed: {error!r}"]
-        return Cell(version=agent.version, date=date, commit=commit, problems=said, delays=asked.delays)
+        return Cell(version=agent.version, date=date, commit=commit, problems=said, delays=asked.delays or UNSET)
     return joined(cells, asked.delays) if asked.delays else cells[0]
 
 

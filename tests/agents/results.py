@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 from msgspec import json as codec
 from msgspec.structs import replace
 
@@ -39,7 +39,7 @@ class Cell(Struct, kw_only=True):
     """Those that the proxy answered."""
     seconds: float = 0.0
     wires: list[str] = []
-    delays: list[int] = []
+    delays: list[int] | UnsetType = UNSET
     """Milliseconds by which streams ended late, if it was measured once with each; otherwise once, in turn."""
 
     @property
