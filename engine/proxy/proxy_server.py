@@ -19,6 +19,7 @@ from yarl import URL
 
 from ..decision import Event, Policy, Price, WrongUse
 from ..decision.errors import error_text
+from ..decision.finish_words import parse_finish_reason
 from ..follow import Follower
 from ..follow.agent_check import AgentCheck
 from ..http.idle_connections import TimedRunner
@@ -92,6 +93,15 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
             log_warning("a run is not recorded", record=str(path), error=error_text(error))
             return follower
 
+    def rehearse(self) -> None:
+        """Follow a run that nobody sees, so that no response waits for what is built when the first one is judged."""
+        follower = Follower(self.policy, completion=self.completion, speaks=False, closes=True, prices=self.prices)
+        with suppress(Exception):  # what fails here fails in each run, and is logged there
+            follower.prompt("Count the files.")
+            follower.response("I have counted 3 of 4 files.", finish=parse_finish_reason("stop"))
+            follower.decide()
+        follower.close()
+
     def _follower(self, agent: str, session_id: str | None = None, record: Path | None = None) -> Follower:
         return Follower(
             self.policy,
@@ -158,6 +168,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
 
     def new_proxy(self, secrets: KnownSecrets | None = None) -> Proxy:
         """Return a proxy with these settings, for whoever serves it. secrets: hidden in what is logged."""
+        self.followers.rehearse()
         statistics = Statistics()
         followers = replace(self.followers, on_event=statistics.take)
         return Proxy(
