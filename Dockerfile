@@ -1,5 +1,6 @@
 # The proxy as a container image: docs/guides/proxy.md, "In a container", says how to build and run it.
 
+# Not looked up: no registry of images was in reach. --build-arg PYTHON=IMAGE names another.
 ARG PYTHON=python:3.13.5-slim-bookworm
 
 FROM ${PYTHON} AS build

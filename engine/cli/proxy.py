@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -21,6 +21,9 @@ from .commands import add_command
 from .factory import load_policy, with_limits
 from .options import add_allowed_hosts, add_redaction, allowed_hosts, build_redaction
 from .until_options import add_until, build_until
+
+if TYPE_CHECKING:
+    from ..proxy.proxy_server import ProxyServer
 
 PORT = 8643
 GRACE_SECONDS = 30.0
@@ -165,6 +168,15 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Serve until a signal and return the exit code. Raises WrongUse."""
+    server, flush = build_server(args)
+    try:
+        return run_to_end(server.serve(), new_event_loop())
+    finally:
+        flush()
+
+
+def build_server(args: argparse.Namespace) -> tuple[ProxyServer, Callable[[], None]]:
+    """Return the server that these arguments ask for, and a function that sends its last spans. Raises WrongUse."""
     from ..proxy.day_budgets import DayBudgets, parse_limits
     from ..proxy.proxy import ProxyOptions
     from ..proxy.proxy_server import ProxyServer, RunFollowers, UpstreamPrices, parse_upstream
@@ -207,10 +219,7 @@ def command(args: argparse.Namespace) -> int:
         tracer=tracer,
         grace=args.grace,
     )
-    try:
-        return run_to_end(server.serve(), new_event_loop())
-    finally:
-        flush()
+    return server, flush
 
 
 def _policy(args: argparse.Namespace) -> Policy:

@@ -548,12 +548,16 @@ def _is_free(run: AgentRun) -> bool:
 def _is_beside(run: AgentRun, request: WireRequest, items: Sequence[Any]) -> bool:
     """Return whether an agent asks for something besides its work.
 
-    It says what it asks for, and offers no tools or asks for a summary of the conversation in words of its own.
+    It says what it asks for, and offers no tools or asks for a summary of the conversation in words of its own. Notes
+    of its loop may follow.
     """
-    last = next((one.message for one in reversed(read_messages(items))), None)
-    if not isinstance(last, UserMessage):
-        return False
-    return (run.has_tools and not request.tools) or any(words in last.text for words in SUMMARY_REQUESTS)
+    said = []
+    for one in reversed(read_messages(items)):
+        if not isinstance(one.message, UserMessage):
+            break
+        said.append(one.message.text)
+    asks_for_summary = any(words in text for text in said for words in SUMMARY_REQUESTS)
+    return bool(said) and ((run.has_tools and not request.tools) or asks_for_summary)
 
 
 def _call_ids(item: Any) -> set[str]:

@@ -19,6 +19,7 @@ from yarl import URL
 
 from ..decision import Event, Policy, Price, WrongUse
 from ..decision.errors import error_text
+from ..decision.finish_words import parse_finish_reason
 from ..follow import Follower
 from ..follow.agent_check import AgentCheck
 from ..http.idle_connections import TimedRunner
@@ -92,6 +93,15 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
             log_warning("a run is not recorded", record=str(path), error=error_text(error))
             return follower
 
+    def rehearse(self) -> None:
+        """Follow a run that nobody sees, so that no response waits for what is built when the first one is judged."""
+        follower = Follower(self.policy, completion=self.completion, speaks=False, closes=True, prices=self.prices)
+        with suppress(Exception):  # what fails here fails in each run, and is logged there
+            follower.prompt("Count the files.")
+            follower.response("I have counted 3 of 4 files.", finish=parse_finish_reason("stop"))
+            follower.decide()
+        follower.close()
+
     def _follower(self, agent: str, session_id: str | None = None, record: Path | None = None) -> Follower:
         return Follower(
             self.policy,
@@ -133,18 +143,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
         secrets = KnownSecrets(environment_secrets(self.environment))
         with listen_at(place, self.host, self.port) as listening, log_to_stderr(secrets):
             check_upstream(self.options.upstream, listening)
-            statistics = Statistics()
-            followers = replace(self.followers, on_event=statistics.take)
-            proxy = Proxy(
-                self.options,
-                followers.open,
-                tokens=self.tokens,
-                statistics=statistics,
-                budgets=self.budgets,
-                tracer=self.tracer,
-                secrets=secrets,
-                open_check=None if followers.until is None else followers.open_check,
-            )
+            proxy = self.new_proxy(secrets)
             raise_file_limit()
             std_streams, daemon = StdStreams(), DaemonProcess(proxy, "requests")
             runner = proxy_runner(proxy)
@@ -166,6 +165,22 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
                 await runner.cleanup()
                 await proxy.close()
         return daemon.exit_code
+
+    def new_proxy(self, secrets: KnownSecrets | None = None) -> Proxy:
+        """Return a proxy with these settings, for whoever serves it. secrets: hidden in what is logged."""
+        self.followers.rehearse()
+        statistics = Statistics()
+        followers = replace(self.followers, on_event=statistics.take)
+        return Proxy(
+            self.options,
+            followers.open,
+            tokens=self.tokens,
+            statistics=statistics,
+            budgets=self.budgets,
+            tracer=self.tracer,
+            secrets=secrets,
+            open_check=None if followers.until is None else followers.open_check,
+        )
 
     async def _wait_for_responses(self, proxy: Proxy) -> None:
         with suppress(TimeoutError):

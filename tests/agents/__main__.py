@@ -1,6 +1,8 @@
 """Drives the agents through the scenarios, and writes docs/reference/agents.md.
 
     python -m tests.agents --agents "codex pi" --scenarios "c i"        (or `make agents`)
+    python -m tests.agents --delays "0 5 50"                    each cell once with each
+    python -m tests.agents --agents smolagents --options=--no-upstream-streaming    a row of its own
 
 They are installed first, each once, into AGENTS_CACHE (default ~/.cache/endstop-agents; 2 GB with all of them). Where
 the system allows it, all of it then runs in a network of its own, in which there is nothing but loopback.
@@ -11,7 +13,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import subprocess
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+
+from msgspec import UNSET
 
 from .agents import ROOT, Agent, agents
 from .checks import COMPARED, problems
@@ -19,8 +24,23 @@ from .drive import drive
 from .install import install
 from .loopback_only import leave_network
 from .recordings import path_of, record
-from .results import Cell, cell, keep
-from .scenarios import SCENARIOS, Scenario
+from .results import Cell, cell, joined, keep
+from .scenarios import COMPACTION, SCENARIOS, Scenario, compaction_at
+from .scripted_provider import LATE
+
+MOST_LATE = 10_000
+"""Milliseconds."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to measure of each agent."""
+
+    scenarios: list[Scenario]
+    delays: list[int]
+    """Milliseconds from the last event of a stream to its end, for a run of each cell; none: one run with all."""
+    options: tuple[str, ...]
+    """Options of the proxy, besides those of the scenario."""
 
 
 def main() -> None:
@@ -31,18 +51,31 @@ def main() -> None:
     parser.add_argument(
         "--record", action="store_true", help="only keep what the agents send, as fixtures of the tests"
     )
+    parser.add_argument(
+        "--delays",
+        default="",
+        help="milliseconds from the last event of a stream to its end: each cell is measured once with each of them "
+        "(default: once, with 0, 5 and 50 in turn)",
+    )
+    parser.add_argument("--options", default="", help="more options of the proxy: what is measured is a row of its own")
     chosen = parser.parse_args()
     names, scenes = chosen.agents.split() or list(agents()), chosen.scenarios.split() or list(SCENARIOS)
-    if unknown := [*(set(names) - set(agents())), *(set(scenes) - set(SCENARIOS))]:
+    known = {*SCENARIOS, *([COMPACTION.name] if chosen.record else [])}
+    if unknown := [*(set(names) - set(agents())), *(set(scenes) - known)]:
         parser.error(f"no agent or scenario is called {unknown[0]}: {', '.join([*agents(), *SCENARIOS])}")
+    delays = _delays(parser, chosen.delays.split())
     failed = {name: _installed(agents()[name]) for name in names}
     if not leave_network():
         print("this system has no network of its own for the agents: they are only told to use none", flush=True)
+    asked = Asked([SCENARIOS[one] for one in scenes if one in SCENARIOS], delays, tuple(chosen.options.split()))
+    compacts = not chosen.scenarios or COMPACTION.name in scenes
     for name in names:
+        agent = agents()[name]
         if not chosen.record:
-            _measure_agent(agents()[name], [SCENARIOS[one] for one in scenes], failed[name])
+            _measure_agent(agent, asked, failed[name])
         elif not failed[name]:
-            asyncio.run(record(agents()[name]))
+            more = [compaction_at(agent.compacts_at)] if compacts and agent.compacts_at else []
+            asyncio.run(record(agent, [*asked.scenarios, *more]))
             print(f"{name}: {path_of(name).stat().st_size:,} bytes", flush=True)
 
 
@@ -53,27 +86,40 @@ def _installed(agent: Agent) -> str:
     return failed
 
 
-def _measure_agent(agent: Agent, scenarios: list[Scenario], failed: str) -> None:
+def _delays(parser: argparse.ArgumentParser, words: list[str]) -> list[int]:
+    """Return milliseconds. Ends the process if one is none."""
+    for word in words:
+        if not word.isdecimal() or int(word) > MOST_LATE:
+            parser.error(f"--delays {word}: write whole milliseconds from 0 to {MOST_LATE}, as in --delays '0 5 50'")
+    return [int(word) for word in words]
+
+
+def _measure_agent(agent: Agent, asked: Asked, failed: str) -> None:
     date, commit = datetime.now(UTC).date().isoformat(), _commit()
-    for scenario in scenarios:
+    for scenario in asked.scenarios:
         if failed:
             measured = Cell(version="", date=date, commit=commit, problems=[f"not installed: {failed}"])
         else:
-            measured = asyncio.run(_measure(agent, scenario, date, commit))
-        keep(agent, scenario.name, measured)
+            measured = asyncio.run(_measure(agent, scenario, asked, date, commit))
+        keep(agent, asked.options, scenario.name, measured)
         said = "; ".join(measured.problems) or "ok"
         print(f"{agent.name} {scenario.name}: {measured.requests} requests, {measured.seconds} s: {said}", flush=True)
 
 
-async def _measure(agent: Agent, scenario: Scenario, date: str, commit: str) -> Cell:
+async def _measure(agent: Agent, scenario: Scenario, asked: Asked, date: str, commit: str) -> Cell:
     """Return what one cell shows; a driver that fails is a cell that is not as it must be."""
+    scenario = replace(scenario, options=(*scenario.options, *asked.options))
+    cells = []
     try:
-        direct = await drive(agent, scenario, direct=True) if scenario.name in COMPARED else None
-        seen = await drive(agent, scenario)
+        for delay in asked.delays or [None]:
+            late = LATE if delay is None else (delay / 1000,)
+            direct = await drive(agent, scenario, direct=True, late=late) if scenario.name in COMPARED else None
+            seen = await drive(agent, scenario, late=late)
+            cells.append(cell(agent, seen, problems(seen, direct), date, commit))
     except Exception as error:
         said = [f"the driver failed: {error!r}"]
-        return Cell(version=agent.version, date=date, commit=commit, problems=said)
-    return cell(agent, seen, problems(seen, direct), date, commit)
+        return Cell(version=agent.version, date=date, commit=commit, problems=said, delays=asked.delays or UNSET)
+    return joined(cells, asked.delays) if asked.delays else cells[0]
 
 
 def _commit() -> str:

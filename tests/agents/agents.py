@@ -57,6 +57,8 @@ class Agent:
     """The variable that holds the provider's key."""
     leaves_session: Literal["always", "on success", "never"] = "always"
     """Of which runs there is a session to audit."""
+    compacts_at: int = 0
+    """Tokens with which it compacts its conversation by itself, and with not many more gives up; 0: not tried."""
     stranger: bool = False
     """Whether it was chosen only when the proxy was made: its first try is kept."""
     environment: dict[str, str] = field(default_factory=dict)

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from endstop import read_record
-from endstop.decision.events import AttemptFailed, ResponseFinished
+from endstop.decision.events import AttemptFailed, ContextCompacted, ResponseFinished
 from endstop.records.reader import RecordedRun
 
 from .drive import Observation
-from .scenarios import PROMPT
+from .scenarios import COMPACTION, PROMPT
 from .scripted_provider import Answered
 from .tap import Exchange, passed_on
 from .wires import Tokens
@@ -28,6 +28,8 @@ MOST_ANSWERS = 2
 """Answers of the proxy that an agent may need until it ends."""
 SECONDS_TO_END = 20.0
 """Seconds that it may need for that."""
+OWN = ("answered", "closing", "stopped", "error")
+"""What the header `x-endstop` says of a response that is the proxy's own."""
 _AFTER_THE_END = re.compile(rb"step\d+n\d+_1\d|check 2 9")
 """The id of a call that comes after the completion, or on a wire without ids the last of these calls."""
 FIRST_BYTE = 0.05
@@ -55,7 +57,7 @@ def loop_requests(seen: Observation) -> list[Answered]:
 
 def own_answers(near: list[Exchange]) -> list[Exchange]:
     """Return the exchanges that the proxy answered by itself."""
-    return [one for one in near if one.header("x-endstop") in ("answered", "closing", "stopped", "error")]
+    return [one for one in near if one.header("x-endstop") in OWN]
 
 
 def _process_ended(seen: Observation, direct: Observation | None) -> Iterator[str]:
@@ -273,6 +275,12 @@ def _failed_once(seen: Observation, direct: Observation | None) -> Iterator[str]
         yield f"{len(failed)} failed attempts were recorded for one"
 
 
+def _compacted_once(seen: Observation, direct: Observation | None) -> Iterator[str]:
+    compacted = [event for one in recorded(seen) for event in one.run.events if isinstance(event, ContextCompacted)]
+    if len(compacted) != 1:
+        yield f"{len(compacted)} compactions were recorded for one"
+
+
 def _audited(seen: Observation, direct: Observation | None) -> Iterator[str]:
     if seen.audit is None:
         if seen.leaves_session:
@@ -295,6 +303,7 @@ _OF_SCENARIO: dict[str, tuple[Check, ...]] = {
     "g": (_succeeded, _all_answered, _identical, _first_byte_in_time),
     "h": (_as_without_proxy, _identical),
     "i": (_succeeded, _all_answered, _audited),
+    COMPACTION.name: (_succeeded, _all_answered, _compacted_once),
 }
 COMPARED = "efh"
 """Scenarios that are also tried without the proxy."""

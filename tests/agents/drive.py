@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from .agents import KEY, Agent, Setup
 from .install import binaries, cache
 from .refusing_proxy import RefusingProxy
 from .scenarios import PROMPT, Scenario
-from .scripted_provider import Answered, ScriptedProvider
+from .scripted_provider import LATE, Answered, ScriptedProvider
 from .tap import Exchange, Tap
 
 COMMAND = str(Path(sys.executable).with_name("endstop"))
@@ -51,7 +50,7 @@ class Observation:
     """None if the agent had to be killed."""
     seconds: float = 0.0
     ended: float = 0.0
-    """When the agent ended, on the clock of the exchanges."""
+    """When the agent ended, on the clock of the exchanges: that of the event loop."""
     records: list[Path] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     """By name, and by name and label: `requests_total`, `requests_total stopped`."""
@@ -65,14 +64,19 @@ class Observation:
     """What `endstop audit --last --json` printed; None if it found nothing."""
 
 
-async def drive(agent: Agent, scenario: Scenario, *, direct: bool = False) -> Observation:
-    """Run an agent in a scenario. direct: without the proxy."""
+async def drive(
+    agent: Agent, scenario: Scenario, *, direct: bool = False, late: tuple[float, ...] = LATE
+) -> Observation:
+    """Run an agent in a scenario.
+
+    direct: without the proxy. late: seconds from the last event of a stream to its end, in turn.
+    """
     place = place_of(agent, scenario, direct=direct)
     shutil.rmtree(place, ignore_errors=True)
     for folder in ("home", "work"):
         (place / folder).mkdir(parents=True)
     seen = Observation(scenario)
-    provider = ScriptedProvider(scenario)
+    provider = ScriptedProvider(scenario, late)
     async with serving(provider) as url, Tap(url) as far, RefusingProxy() as elsewhere:
         setup = agent.setup
         if direct:
@@ -153,7 +157,8 @@ async def _run(agent: Agent, setup: Setup, place: Path, elsewhere: RefusingProxy
     if agent.installer == "pip":  # its python would look into ours
         variables.pop("PYTHONPATH", None)
     variables["PATH"] = ":".join([*map(str, binaries(agent)), variables["PATH"]])
-    began = time.monotonic()
+    now = asyncio.get_running_loop().time
+    began = now()
     with (place / "output.txt").open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *("/bin/sh", "-c", f"{setup.shell}\nexec {agent.command}"),
@@ -167,7 +172,7 @@ async def _run(agent: Agent, setup: Setup, place: Path, elsewhere: RefusingProxy
         with suppress(TimeoutError):
             async with asyncio.timeout(seen.scenario.seconds):
                 seen.exit_code = await process.wait()
-        seen.ended = time.monotonic()
+        seen.ended = now()
         seen.seconds = seen.ended - began
         succeeded = seen.exit_code == 0
         seen.leaves_session = agent.leaves_session == "always" or (agent.leaves_session == "on success" and succeeded)

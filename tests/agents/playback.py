@@ -1,77 +1,107 @@
-"""Sends what an agent once sent through a real proxy to the scripted provider, without the agent."""
+"""Sends what an agent once sent through the proxy to the scripted provider, without the agent.
+
+All of it is in one process and one event loop: the proxy as its command builds it, the provider, and the taps between
+them. On an event loop whose time is simulated, what the provider waits takes no time, and what the proxy computes none
+either: only what it holds back shows.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-import signal
-import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+from endstop.cli.commands import build_parser
+from endstop.cli.proxy import build_server
+from endstop.proxy.proxy_server import proxy_runner
+from endstop.replay import replay
+from endstop.testing.faults.simulated_loop import SimulatedLoop
 
-from ..console import PATIENCE, ended, endstop, started
+from ..engine.proxy.agents import listening
 from .agents import KEY, Agent
-from .checks import own_answers
+from .checks import OWN
 from .drive import Observation, serving, settle
-from .recordings import Recording, Sent
+from .recordings import RECORDED, Recording, Sent
 from .scenarios import Scenario
-from .scripted_provider import ScriptedProvider
+from .scripted_provider import LATE, ScriptedProvider
 from .tap import Tap
 
-SOURCES = {"c": "c", "d": "d", "i": "i"}
-"""The recording of each scenario; the others begin like a, and differ in what the provider does."""
 _LAST_EVENT = re.compile(rb'(event: (response\.completed|message_stop)\n.*|data: \[DONE\]|"finishReason".*)\s+\Z')
+_TAIL = 2**16
+"""Bytes in which the last event is looked for."""
 
 
-async def play(agent: Agent, recording: Recording, scenario: Scenario, place: Path) -> Observation:
-    """Send the requests of a scenario until one of them ends the agent. place: an empty folder for the records."""
+def play_in_simulated_time(
+    agent: Agent, recording: Recording, scenario: Scenario, place: Path, late: tuple[float, ...] = LATE
+) -> Observation:
+    """Do what `play` does, on an event loop of its own that skips each wait."""
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        return runner.run(play(agent, recording, scenario, place, late))
+
+
+async def play(
+    agent: Agent, recording: Recording, scenario: Scenario, place: Path, late: tuple[float, ...] = LATE
+) -> Observation:
+    """Send the requests of a scenario until one of them ends the agent.
+
+    A scenario that is not recorded begins like a, and differs in what the provider does. place: an empty folder for
+    the records. late: seconds from the last event of a stream to its end, in turn.
+    """
     seen = Observation(scenario, exit_code=0, leaves_session=False)
-    provider = ScriptedProvider(scenario)
+    provider = ScriptedProvider(scenario, late)
     async with serving(provider) as url, Tap(url) as far:
-        upstream = agent.setup.upstream_at(far.url)
-        options = ("--upstream", upstream, "--port", "0", "--record", place, "--grace", "2", *scenario.options)
-        async with started("proxy", *options) as process:
-            async with asyncio.timeout(PATIENCE):
-                line = (await process.stdout.readline()).decode()
-            found = re.search(r"http://127\.0\.0\.1:\d+", line)
-            assert found, line
-            async with Tap(found[0]) as near:
-                await _send_all(near, recording[SOURCES.get(scenario.name, "a")])
-                seen.ended = time.monotonic()
-                await settle(found[0], seen)
-            process.send_signal(signal.SIGTERM)
-            await ended(process)
+        async with _proxy(agent.setup.upstream_at(far.url), place, scenario.options) as address, Tap(address) as near:
+            await _send_all(near, recording[scenario.name if scenario.name in RECORDED else "a"])
+            seen.ended = asyncio.get_running_loop().time()
+            await settle(address, seen)
         seen.near, seen.far, seen.answered = near.exchanges(), far.exchanges(), provider.answered
     seen.records = sorted(place.glob("*.jsonl*"))
     for record in seen.records:
-        done = await endstop("replay", "--quiet", record)
-        seen.replays[record.name] = "" if done.code == 0 else done.out
+        report = await replay(record)
+        seen.replays[record.name] = "" if report.same else str([run.divergence for run in report.runs])
     return seen
+
+
+@asynccontextmanager
+async def _proxy(upstream: str, place: Path, options: tuple[str, ...]) -> AsyncIterator[str]:
+    """The proxy that `endstop proxy` serves with these options. Yields its URL."""
+    words = ["proxy", "--upstream", upstream, "--record", str(place), *options]
+    server, _ = build_server(build_parser(words).parse_args(words))
+    proxy = server.new_proxy()
+    await proxy.open()
+    try:
+        async with listening(proxy_runner(proxy)) as url:
+            yield url
+    finally:
+        await proxy.close()
 
 
 async def _send_all(near: Tap, requests: list[Sent]) -> None:
     """Send one request after the other. One that breaks off, fails there or comes too early is sent once more."""
     async with aiohttp.ClientSession(auto_decompress=False) as client:
         for sent in requests:
-            status = await _send(client, near.url, sent)
+            status, ours = await _send(client, near.url, sent)
             if status in (0, 429) or status >= 500:
-                status = await _send(client, near.url, sent)
-            if status != 200 or own_answers(near.exchanges()[-1:]):
+                status, ours = await _send(client, near.url, sent)
+            if status != 200 or ours:
                 return
 
 
-async def _send(client: aiohttp.ClientSession, url: str, sent: Sent) -> int:
-    """Return the status of the response, or 0 if it broke off."""
+async def _send(client: aiohttp.ClientSession, url: str, sent: Sent) -> tuple[int, bool]:
+    """Return the status of the response, or 0 if it broke off, and whether it is the proxy's own."""
     headers = {**dict(sent.headers), "authorization": f"Bearer {KEY}"}
     async with client.request(sent.method, url + sent.path, headers=headers, data=sent.body.encode()) as response:
+        ours = response.headers.get("x-endstop") in OWN
         body = b""
         try:
             async for piece in response.content.iter_any():
-                body += piece
+                body = (body + piece)[-_TAIL:]
                 if sent.left and _LAST_EVENT.search(body):
                     response.close()
-                    return response.status
+                    return response.status, ours
         except aiohttp.ClientError:
-            return 0
-        return response.status
+            return 0, ours
+        return response.status, ours

@@ -13,15 +13,16 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec import json as codec
+from msgspec.structs import replace
 
 from .agents import HERE, KEY, Agent
 from .drive import drive, place_of
-from .scenarios import SCENARIOS
+from .scenarios import COMPACTION, Scenario
 from .tap import Exchange, passed_on
 from .wires import wire_of
 
 FOLDER = HERE / "recorded"
-RECORDED = {"a": 100, "c": 10, "d": 10, "i": 110}
+RECORDED = {"a": 100, "c": 10, "d": 10, "i": 110, COMPACTION.name: 20}
 """The scenarios that are recorded, and how many requests of each."""
 LONGEST = 300
 """Characters that are kept of texts which are not the conversation."""
@@ -44,13 +45,14 @@ Recording = dict[str, list[Sent]]
 """The requests of each scenario."""
 
 
-async def record(agent: Agent) -> None:
-    """Drive an agent through the scenarios that are recorded, and keep what it sends."""
-    recording = {}
-    for name, most in RECORDED.items():
-        seen = await drive(agent, SCENARIOS[name], direct=True)
-        home = str(place_of(agent, SCENARIOS[name], direct=True))
-        recording[name] = [_sent(one, home) for one in seen.far if one.method == "POST"][:most]
+async def record(agent: Agent, scenarios: list[Scenario]) -> None:
+    """Drive an agent through those of the scenarios that are recorded, and keep what it sends beside the others."""
+    recording = read(agent.name) if path_of(agent.name).exists() else {}
+    for scenario in scenarios:
+        if most := RECORDED.get(scenario.name):
+            seen = await drive(agent, scenario, direct=True)
+            home = str(place_of(agent, scenario, direct=True))
+            recording[scenario.name] = [_sent(one, home) for one in seen.far if one.method == "POST"][:most]
     FOLDER.mkdir(exist_ok=True)
     path_of(agent.name).write_bytes(lzma.compress(codec.encode(recording), preset=9 | lzma.PRESET_EXTREME))
 
@@ -63,6 +65,21 @@ def path_of(name: str) -> Path:
 def read(name: str) -> Recording:
     """Return what was recorded of an agent."""
     return codec.decode(lzma.decompress(path_of(name).read_bytes()), type=Recording)
+
+
+def asked_whole(recording: Recording) -> Recording:
+    """Return the same requests, none of which asks for a stream."""
+    return {name: [_asked_whole(one) for one in requests] for name, requests in recording.items()}
+
+
+def _asked_whole(sent: Sent) -> Sent:
+    if wire_of(sent.path) is None:
+        return sent
+    body = json.loads(sent.body)
+    for name in ("stream", "stream_options"):
+        body.pop(name, None)
+    path = sent.path.replace(":streamGenerateContent?alt=sse", ":generateContent")
+    return replace(sent, path=path, body=json.dumps(body, ensure_ascii=False), left=False)
 
 
 def _sent(exchange: Exchange, home: str) -> Sent:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 from msgspec import json as codec
+from msgspec.structs import replace
 
 from .agents import HERE, ROOT, Agent, agents
 from .checks import loop_requests, own_answers
@@ -37,6 +39,8 @@ class Cell(Struct, kw_only=True):
     """Those that the proxy answered."""
     seconds: float = 0.0
     wires: list[str] = []
+    delays: list[int] | UnsetType = UNSET
+    """Milliseconds by which streams ended late, if it was measured once with each; otherwise once, in turn."""
 
     @property
     def shown(self) -> str:
@@ -47,7 +51,7 @@ class Cell(Struct, kw_only=True):
 
 
 Cells = dict[str, dict[str, Cell]]
-"""By agent and scenario."""
+"""By row and scenario. A row is an agent's name, and behind a space the proxy's options beside those of a scenario."""
 
 
 def cell(agent: Agent, seen: Observation, problems: list[str], date: str, commit: str) -> Cell:
@@ -64,23 +68,38 @@ def cell(agent: Agent, seen: Observation, problems: list[str], date: str, commit
     )
 
 
+def joined(measured: list[Cell], delays: list[int]) -> Cell:
+    """Return one cell of those that were measured with these delays: what is wrong with any, the most requests."""
+    wrong = [
+        f"streams {delay} ms late: {said}" for one, delay in zip(measured, delays, strict=True) for said in one.problems
+    ]
+    return replace(
+        measured[0],
+        problems=wrong,
+        requests=max(one.requests for one in measured),
+        answers=max(one.answers for one in measured),
+        seconds=round(sum(one.seconds for one in measured), 1),
+        delays=delays,
+    )
+
+
 def read_cells(file: Path = MEASURED) -> Cells:
     """Return all that was measured."""
     return codec.decode(file.read_bytes(), type=Cells) if file.exists() else {}
 
 
-def keep(agent: Agent, scenario: str, measured: Cell) -> None:
-    """Keep a cell, and write the page anew."""
-    _put(MEASURED, agent.name, scenario, measured)
-    if agent.stranger and scenario not in read_cells(FIRST_TRY).get(agent.name, {}):
+def keep(agent: Agent, options: tuple[str, ...], scenario: str, measured: Cell) -> None:
+    """Keep a cell, and write the page anew. options: those of the proxy, besides the scenario's."""
+    _put(MEASURED, " ".join((agent.name, *options)), scenario, measured)
+    if agent.stranger and not options and scenario not in read_cells(FIRST_TRY).get(agent.name, {}):
         _put(FIRST_TRY, agent.name, scenario, measured)
     page = rendered(PAGE.read_text(encoding="utf-8"), read_cells(), read_cells(FIRST_TRY))
     PAGE.write_text(page, encoding="utf-8")
 
 
-def _put(file: Path, agent: str, scenario: str, measured: Cell) -> None:
+def _put(file: Path, row: str, scenario: str, measured: Cell) -> None:
     cells = read_cells(file)
-    cells.setdefault(agent, {})[scenario] = measured
+    cells.setdefault(row, {})[scenario] = measured
     file.write_text(json.dumps(to_builtins(cells), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -89,12 +108,17 @@ def rendered(page: str, cells: Cells, first: Cells) -> str:
     known = [one for one in agents().values() if not one.stranger]
     strangers = [one for one in agents().values() if one.stranger]
     tables = {
-        "agents": _table(_HEAD, [_row(one, cells) for one in known]),
+        "agents": _table(_HEAD, [row for one in known for row in _rows(one, cells)]),
         "agent_scenarios": _scenarios(),
         "agent_problems": _problems(known, cells),
         "strangers": _table(
             ("try", *_HEAD),
-            [(when, *_row(one, tried)) for one in strangers for when, tried in (("first", first), ("now", cells))],
+            [
+                (when, *row)
+                for one in strangers
+                for when, tried in (("first", first), ("now", cells))
+                for row in _rows(one, tried)
+            ],
         ),
         "strangers_first_problems": _problems(strangers, first),
         "strangers_problems": _problems(strangers, cells),
@@ -102,18 +126,36 @@ def rendered(page: str, cells: Cells, first: Cells) -> str:
     return _MARKED.sub(lambda found: f"{found[1]}{tables[found['name']]}{found[3]}", page)
 
 
-_HEAD = ("agent", "version", "wire", *SCENARIOS, "measured on")
+_HEAD = ("agent", "version", "wire", *SCENARIOS, "streams end", "measured on")
 
 
-def _row(agent: Agent, cells: Cells) -> tuple[str, ...]:
-    measured = cells.get(agent.name, {})
+def _rows(agent: Agent, cells: Cells) -> Iterator[tuple[str, ...]]:
+    """Yield the agent's row, and those with more options of the proxy."""
+    yield _row(agent, agent.title, cells.get(agent.name, {}))
+    for title, measured in _with_options(agent, cells):
+        yield _row(agent, title, measured)
+
+
+def _with_options(agent: Agent, cells: Cells) -> Iterator[tuple[str, dict[str, Cell]]]:
+    for row, measured in cells.items():
+        name, _, options = row.partition(" ")
+        if name == agent.name and options:
+            yield f"{agent.title} `{options}`", measured
+
+
+def _row(agent: Agent, title: str, measured: dict[str, Cell]) -> tuple[str, ...]:
     return (
-        agent.title,
+        title,
         agent.version,
         ", ".join(sorted({wire for one in measured.values() for wire in one.wires})),
         *(measured[name].shown if name in measured else "" for name in SCENARIOS),
+        "; ".join(sorted({_delays(one) for one in measured.values() if one.wires})),
         ", ".join(sorted({f"{one.date} {one.commit}".strip() for one in measured.values()})),
     )
+
+
+def _delays(measured: Cell) -> str:
+    return f"each {', '.join(map(str, measured.delays))} ms late" if measured.delays else "in turn"
 
 
 def _scenarios() -> str:
@@ -127,10 +169,13 @@ def _problems(listed: list[Agent], cells: Cells) -> str:
 
 def _problem_lines(listed: list[Agent], cells: Cells) -> Iterator[str]:
     for agent in listed:
-        measured = cells.get(agent.name, {})
-        for name in SCENARIOS:
+        rows = [
+            ("", cells.get(agent.name, {})),
+            *((f" `{one}`", cells_) for one, cells_ in _with_options(agent, cells)),
+        ]
+        for (options, measured), name in product(rows, SCENARIOS):
             for said in measured[name].problems if name in measured else ():
-                yield f"- {agent.title}, {name}: {_plain(said)}\n"
+                yield f"- {agent.title}{options}, {name}: {_plain(said)}\n"
 
 
 def _plain(said: str) -> str:

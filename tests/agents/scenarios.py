@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .schemas import arguments, fitting
@@ -15,6 +15,8 @@ ANSWER = "The file one.txt is written and holds one."
 """The model's last words."""
 CIRCLES = 60
 """Steps after which a circle ends by itself."""
+FILLING = 10
+"""Steps of the run whose context fills up."""
 USEFUL = 100
 """Steps of the healthy run."""
 
@@ -121,6 +123,14 @@ def _useful(step: int, tools: Toolbox) -> list[Part]:
     return [Text(said.format(n=n)), tools.run(command)]
 
 
+def _fills_up(step: int, tools: Toolbox) -> list[Part]:
+    """step: requests of the loop so far, since a conversation that was compacted does not say."""
+    if step >= FILLING:
+        return tools.end()
+    n = step + 1
+    return [Text(f"I count part {n}."), tools.run(f"echo part {n} counts to {n}00; seq {n} {n}00")]
+
+
 @dataclass(frozen=True)
 class Fault:
     """What happens to the first request with one step behind it."""
@@ -149,6 +159,21 @@ class Scenario:
     """Options of the proxy."""
     seconds: float = 120.0
     """How long an agent may take."""
+    full_at: int = 0
+    """The request of the loop, counted from 1, whose response says that the context is full; 0: none."""
+    full_with: int = 0
+    """Tokens that it says it cost, at least."""
+
+
+COMPACTION = Scenario(
+    "k", "the context is full after six steps, and the agent compacts it", _fills_up, FILLING + 1, full_at=6
+)
+"""Not in the table: only some agents compact by themselves."""
+
+
+def compaction_at(tokens: int) -> Scenario:
+    """Return the compaction of an agent whose context is full with so many tokens."""
+    return replace(COMPACTION, full_with=tokens)
 
 
 SCENARIOS: dict[str, Scenario] = {

@@ -24,6 +24,12 @@ LATE = (0.0, 0.005, 0.05)
 """Seconds from the last event of a stream to its end, one after the other."""
 PAUSE, SILENCE = 0.7, 8.0
 """Seconds between the events of a slow response, and before its last part."""
+SUMMARY = """<state_snapshot>
+The user wants the word one in the file one.txt, and read back. Parts were counted, one command for each part so far.
+No file is written yet. What is left: count the parts that are missing, then say that the file is written.
+</state_snapshot>"""
+"""What the model says to a request for a summary of the conversation."""
+_SUMMARY_WORDS = ("detailed summary of", "CONTEXT CHECKPOINT COMPACTION. ", "generate the <state_snapshot>")
 SLOW_EVENTS = 6
 """Events of a slow response that a pause follows."""
 
@@ -39,6 +45,7 @@ class Answered:
     tokens: Tokens
     late: float
     """Seconds from the last event to the end of the stream."""
+    streamed: bool
     counted: bool
     """Whether the response says its tokens: a stream of chat completions does if it was asked to."""
     status: int = 200
@@ -71,13 +78,15 @@ class ScriptedProvider:
         tools = Toolbox(question.tools, raw.decode(errors="replace"))
         late = self.late[len(self.answered) % len(self.late)] if question.streamed else 0.0
         counted = not question.streamed or question.usage_wanted or wire.name != "chat"
-        said = Answered(wire.name, question.steps, not tools.works, _tokens(raw), late, counted)
+        summary = self.scenario.full_at > 0 and _asks_for_summary(body)
+        side = summary or not tools.works
+        said = Answered(wire.name, question.steps, side, self._tokens(raw, side), late, question.streamed, counted)
         self.answered.append(said)
         fault = self._fault(said)
         if fault and fault.kind == "refuse":
             said.status, said.ended = fault.status, "whole"
             return _refusal(wire, fault.status)
-        reply = self._reply(request, body, question, tools, said)
+        reply = self._reply(request, body, question, tools, said, SUMMARY if summary else ANSWER)
         if question.streamed:
             return await self._stream(request, wire, reply, question, said, fault)
         return await self._send_whole(request, wire, reply, said, fault)
@@ -90,17 +99,27 @@ class ScriptedProvider:
         self._seen[said.step] += 1
         return fault if fault.always or self._seen[said.step] == 1 else None
 
-    def _reply(self, request: web.Request, body: Any, question: Question, tools: Toolbox, said: Answered) -> Reply:
-        if tools.works:
-            parts = self.scenario.script(question.steps, tools)
+    def _reply(
+        self, request: web.Request, body: Any, question: Question, tools: Toolbox, said: Answered, beside: str
+    ) -> Reply:
+        """beside: what is said to a request that is none of the loop."""
+        number = sum(one.side == said.side for one in self.answered)
+        if not said.side:
+            step = number - 1 if self.scenario.full_at else question.steps
+            parts = self.scenario.script(step, tools)
         elif question.schema:
             parts = [Text(json.dumps(fitting(question.schema, "Write a file")))]
         else:
-            parts = [Text(ANSWER)]
+            parts = [Text(beside)]
         model = body.get("model") or request.path.rpartition("/")[2].partition(":")[0]
         kind = "side" if said.side else "step"
-        number = sum(one.side == said.side for one in self.answered)
         return Reply(f"{kind}{question.steps:03}n{number:03}", model, tuple(parts), said.tokens)
+
+    def _tokens(self, raw: bytes, side: bool) -> Tokens:
+        """Return what a response costs: as much as fills any agent's context, where the scenario says so."""
+        tokens = _tokens(raw)
+        full = not side and sum(not one.side for one in self.answered) + 1 == self.scenario.full_at
+        return Tokens(self.scenario.full_with + tokens.input, tokens.output) if full else tokens
 
     async def _send_whole(
         self, request: web.Request, wire: Wire, reply: Reply, said: Answered, fault: Fault | None
@@ -162,6 +181,12 @@ class ScriptedProvider:
             model = {"id": "model", "object": "model", "owned_by": "nobody", "created": 1_700_000_000}
             return web.json_response({"object": "list", "data": [model]})
         return web.json_response({"error": {"message": f"nothing is at {path}"}}, status=404)
+
+
+def _asks_for_summary(body: Any) -> bool:
+    """Return whether a summary of the conversation is asked for, in words of the agents; notes may follow."""
+    said = next((body[name] for name in ("messages", "input", "contents") if isinstance(body.get(name), list)), [])
+    return any(words in json.dumps(said[-2:]) for words in _SUMMARY_WORDS)
 
 
 def _tokens(raw: bytes) -> Tokens:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
@@ -52,7 +51,7 @@ class Direction:
         """Keep a piece."""
         self.data += data
         self._ends.append(len(self.data))
-        self._times.append(time.monotonic())
+        self._times.append(asyncio.get_running_loop().time())
 
     def time_of(self, offset: int) -> float:
         """Return when the byte at this offset came."""
@@ -66,14 +65,18 @@ class Tap:
         self.target = urlsplit(target)
         self._port = port
         self._connections: list[tuple[Direction, Direction]] = []
+        self._passing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Tap:
-        self._server = await asyncio.start_server(self._pass_on, "127.0.0.1", self._port, limit=2**20)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port, limit=2**20)
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         self._server.close()
+        for task in self._passing:
+            task.cancel()
+        await asyncio.gather(*self._passing, return_exceptions=True)
 
     @property
     def url(self) -> str:
@@ -84,6 +87,12 @@ class Tap:
         """Return all requests with their responses, in the order in which they were sent."""
         found = [exchange for up, down in self._connections for exchange in _exchanges(up, down)]
         return sorted(found, key=lambda exchange: exchange.asked)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Keep the task of a connection: whose ends both wait is referred to by nothing else."""
+        task = asyncio.ensure_future(self._pass_on(reader, writer))
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         up, down = Direction(), Direction()

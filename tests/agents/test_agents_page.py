@@ -8,7 +8,7 @@ import pytest
 
 from .agents import PROXY, agents
 from .install import install, installed_version
-from .results import FIRST_TRY, MEASURED, PAGE, Cell, read_cells, rendered
+from .results import FIRST_TRY, MEASURED, PAGE, Cell, joined, read_cells, rendered
 from .scenarios import SCENARIOS
 
 
@@ -42,9 +42,32 @@ def test_a_cell_with_a_problem_is_shown_with_its_reason() -> None:
     assert "- pi, c: 61 requests reached the provider" in page
 
 
+def test_a_cell_that_was_measured_with_each_delay_says_so_and_with_which_it_is_red() -> None:
+    green = Cell(version="1", date="2026-11-29", problems=[], requests=3, seconds=1.5, wires=["chat"])
+    red = Cell(version="1", date="2026-11-29", problems=["1 response is missing"], requests=4, seconds=2.0)
+    both = joined([green, red], [0, 50])
+    assert (both.requests, both.seconds, both.problems) == (4, 3.5, ["streams 50 ms late: 1 response is missing"])
+    page = rendered(PAGE.read_text(encoding="utf-8"), {"pi": {"a": both}}, {})
+    row = next(line for line in page.splitlines() if line.startswith("| pi |"))
+    assert row.split(" | ")[3] == "**no** (4)"
+    assert "| each 0, 50 ms late |" in row
+
+
+def test_options_of_the_proxy_make_a_row_of_their_own() -> None:
+    red = Cell(version="1", date="2026-11-29", problems=["it is red"], requests=3)
+    green = Cell(version="1", date="2026-11-29", problems=[], requests=3)
+    cells = {"smolagents": {"a": red}, "smolagents --no-upstream-streaming": {"a": green}}
+    page = rendered(PAGE.read_text(encoding="utf-8"), cells, {})
+    rows = [line.split(" | ")[:4] for line in page.splitlines() if line.startswith("| smolagents")]
+    assert [(row[0], row[3]) for row in rows] == [
+        ("| smolagents", "**no** (3)"),
+        ("| smolagents `--no-upstream-streaming`", "3"),
+    ]
+
+
 def test_every_cell_belongs_to_an_agent_and_a_scenario() -> None:
     for name, cells in [*read_cells(MEASURED).items(), *read_cells(FIRST_TRY).items()]:
-        assert name in agents()
+        assert name.partition(" ")[0] in agents()
         assert set(cells) <= set(SCENARIOS)
 
 

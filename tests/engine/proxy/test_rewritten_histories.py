@@ -417,6 +417,26 @@ async def test_a_compaction_goes_on_in_the_same_run_and_is_recorded_as_one(
     assert await proxied.replayed() == []
 
 
+async def test_a_request_for_a_summary_is_one_although_a_note_of_the_loop_follows(tmp_path: Path) -> None:
+    """As of Claude Code 2.1.197, which also asks from the last response but one, and keeps the last."""
+    proxied = Proxied(tmp_path)
+    agent = Agent(proxied)
+    for number in range(4):
+        agent.work(call(number))
+    before = list(agent.items)
+    agent.work(call(4))
+    asked = [*before, {"role": "user", "content": CLAUDE}, reminder(1)]
+    proxied.ask(asked, AssistantMessage(SUMMARY), tools=TOOLS)
+    summary = {"role": "user", "content": f"This session is being continued.\n{SUMMARY}"}
+    agent.items = [summary, *agent.items[-2:]]
+    agent.work(call(5))
+    proxied.close()
+    assert len(set(agent.runs)) == 1
+    (compacted,) = proxied.events(ContextCompacted)
+    assert [message.text for message in compacted.put_first] == [summary["content"]]
+    assert await proxied.replayed() == []
+
+
 async def test_a_summary_in_the_models_role_is_a_compaction_too(tmp_path: Path) -> None:
     proxied = Proxied(tmp_path)
     agent = Agent(proxied)
