@@ -40,9 +40,9 @@ from .run import Run
 from .session import Session
 from .subscribers import Middleware
 from .tools import finish_task
+from .tools.function_roles import check_functions
 from .tools.run_context import DepsT, RunContext
 from .tools.tool import Approval, Tool
-from .tools.user_functions import check_functions
 from .user_message import Prompt
 from .validation import check_output, check_prices, check_record
 

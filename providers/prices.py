@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,8 +22,9 @@ import msgspec
 from ..decision import Price, Usage
 from ..decision.cost import MILLION
 from ..decision.wrong_calls import checked
-from ._wrapper import Wrapper
-from .provider import Provider
+
+if TYPE_CHECKING:
+    from .provider import Provider
 
 OWN = Path(__file__).with_name("prices.json")
 FILE = "model_prices_and_context_window_backup.json"
@@ -73,6 +74,8 @@ class Prices:
 
     def of(self, provider: Provider) -> Price | None:
         """Return the price of a provider's model. For a short name, a vendor's own provider determines the vendor."""
+        from ._wrapper import Wrapper
+
         leaf = provider
         while isinstance(leaf, Wrapper):
             leaf = leaf.provider

@@ -90,6 +90,9 @@ FOR_TYPES = {"typing_extensions": "type checkers bring it along, and only they r
 VIEWS = "engine/cli/views"
 HISTORY = "engine/message_history.py"
 FORMATS = "endstop.formats"
+FOLLOWER = "engine/follow/follower.py"
+RECORDS = "engine/records"
+RUN_EVENTS = "engine/formats/run_events.py"
 LATE = {
     (
         "engine/config.py",
@@ -101,6 +104,14 @@ LATE = {
     (HISTORY, f"{FORMATS}.export_openai"): "the same, and only messages in another form need them",
     (HISTORY, f"{FORMATS}.export_anthropic"): "the same",
     ("providers/http_provider.py", "endstop.providers.http_connections"): "imports aiohttp",
+    ("providers/clock.py", "anyio"): "only what waits needs it, and a follower only reads the clock",
+    ("providers/prices.py", "endstop.providers._wrapper"): "imports asyncio, and only the price of a provider needs it",
+    (FOLLOWER, "endstop.analysis.policy_simulation"): "20 ms, and only followers with a policy that watches need it",
+    (FOLLOWER, "endstop.formats.reconstruction"): "only a run that its loop ended needs it",
+    (FOLLOWER, "endstop.providers._logging"): "imports logging, and only a record that is lost needs it",
+    (f"{RECORDS}/recorder.py", "endstop.records.event_redaction"): "only records with hidden texts need it",
+    (RUN_EVENTS, "endstop.tools.results"): "its dataclasses take 4 ms, and only results of completion calls need them",
+    ("engine/tools/function_roles.py", "endstop.tools.run_context"): "only roles that take a context need it",
     ("engine/user_errors.py", "endstop.records.known_secrets"): "only what a user's function raises is masked with it",
     ("providers/litellm.py", "endstop.providers.litellm_http"): "imports httpx, which comes with litellm, and aiohttp",
     ("providers/litellm_http.py", "httpcore._backends.anyio"): "a private module, which may be gone in a later version",
