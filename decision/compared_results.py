@@ -22,6 +22,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from .call_effects import call_effect
+from .deferred_patterns import deferred
 from .messages import Image, ToolCall
 
 ComparedResult = Literal["said", "text"]
@@ -40,7 +41,7 @@ class Words(NamedTuple):
 
 
 def _words(sign: str, pattern: str) -> Words:
-    return Words(sign, re.compile(pattern, re.MULTILINE))
+    return Words(sign, deferred(pattern, re.MULTILINE))
 
 
 AGENTS = (

@@ -26,6 +26,7 @@ IMPURE = {
 
 WHEN_FIRST_USED = {
     "shtab": "only a script for the shell needs it",
+    "difflib": "only a name that is not known needs it",
     "tomllib": "2 ms, and only tables of words and files of the user need it",
     "litellm": "4 s and 190 MB",
     "aiohttp": "0.2 s, and only the direct path and the proxy need it",
@@ -107,6 +108,7 @@ LATE = {
     ("providers/clock.py", "anyio"): "only what waits needs it, and a follower only reads the clock",
     ("providers/prices.py", "endstop.providers._wrapper"): "imports asyncio, and only the price of a provider needs it",
     (FOLLOWER, "endstop.analysis.policy_simulation"): "20 ms, and only followers with a policy that watches need it",
+    (FOLLOWER, "endstop.check_answers"): "its dataclasses take 2 ms, and only loops with a check need them",
     (FOLLOWER, "endstop.formats.reconstruction"): "only a run that its loop ended needs it",
     (FOLLOWER, "endstop.providers._logging"): "imports logging, and only a record that is lost needs it",
     (f"{RECORDS}/recorder.py", "endstop.records.event_redaction"): "only records with hidden texts need it",

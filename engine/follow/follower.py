@@ -24,7 +24,6 @@ from msgspec.structs import asdict, replace
 from ..analysis.foreign_loops import ends_without_calls, without_shipped_limit
 from ..base.ids import new_run_id, new_session_id
 from ..base.version import __version__
-from ..check_answers import Impossible, Met, NotMet, answer_of
 from ..decision import (
     AnyChunk,
     AssistantMessage,
@@ -79,6 +78,7 @@ from .made_calls import MadeCalls
 
 if TYPE_CHECKING:
     from ..analysis.policy_simulation import PolicySimulation
+    from ..check_answers import Impossible, Met, NotMet
     from ..records.known_secrets import KnownSecrets
 
 MOST_TEXTS = 30
@@ -429,6 +429,8 @@ class Follower:
         A Stop of `until_met` or `blocked` follows if the policy has the rule `until` (`policy_for_until`). name: of the
         check.
         """
+        from ..check_answers import answer_of
+
         log, step = self._running_log(), self.facts.steps
         log.append(ev.CheckStarted(step=step, place="step", name=name))
         log.append(ev.CheckEnded(step=step, place="step", **asdict(answer_of(answer, name))))
