@@ -25,6 +25,7 @@ from .config import (
 )
 from .connections import connected
 from .decision import Outcome, Policy, WrongUse
+from .decision.deferred_patterns import compile_deferred
 from .decision.errors import did_you_mean
 from .decision.outcome import OutputT
 from .decision.wrong_attributes import Refused
@@ -155,6 +156,7 @@ class Engine(Generic[DepsT, OutputT]):
         observers: Observers = Observers(),  # noqa: B008
         runtime: Runtime = Runtime(),  # noqa: B008
     ) -> None:
+        compile_deferred()  # so that no run waits for a pattern
         provider = provider_of(provider)
         policy = policy_of(policy)
         check_functions(system=None if isinstance(system, str) else system)

@@ -9,7 +9,6 @@ importing litellm, which would take a hundred times as long. Neither needs the n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
@@ -21,6 +20,7 @@ import msgspec
 
 from ..decision import Price, Usage
 from ..decision.cost import MILLION
+from ..decision.deferred_patterns import deferred
 from ..decision.wrong_calls import checked
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ VENDORS = {
     "openrouter.ai": "openrouter",
 }
 """Hosts that charge the vendor's own prices, and the vendor's name in both lists."""
-_TELLING = re.compile(r"[-/.\d]")
+_TELLING = deferred(r"[-/.\d]")
 """Characters of which a model's name must contain one to be looked up. A name without any (`qwen`, `scripted`) is in
 neither list, so that neither needs to be read."""
-_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+_TIER = deferred(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
 @checked

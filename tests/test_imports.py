@@ -240,6 +240,32 @@ def test_importing_the_engine_imports_nothing_that_only_some_programs_use() -> N
     assert done.stdout.strip() == "set()"
 
 
+def test_importing_a_follower_imports_only_what_a_hook_runs() -> None:
+    """A hook of another agent is a process for each call of a tool, and must be done in a tenth of a second."""
+    needless = {
+        *("aiohttp", "anyio", "asyncio", "dataclasses", "difflib", "email", "html", "jinja2", "litellm", "logging"),
+        *("pydantic", "random", "rich", "socket", "sqlalchemy", "sqlite3", "ssl", "string", "subprocess", "tempfile"),
+        *("threading", "tomllib"),
+        *("endstop.analysis.summary", "endstop.check_answers", "endstop.engine", "endstop.formats.session_files"),
+        *("endstop.formats.to_events", "endstop.providers.event_stream", "endstop.providers.provider"),
+        *("endstop.records.known_secrets", "endstop.records.redaction", "endstop.tools.results"),
+        "endstop.tools.user_functions",
+    }
+    code = f"""
+import sys
+before = {{*sys.modules}}
+import endstop.follow.follower
+from endstop.decision import deferred_patterns
+new = {{*sys.modules}} - before
+compiled = [one.pattern for one in deferred_patterns._DEFERRED if "compiled" in vars(one)]
+print({needless!r} & new, len([name for name in new if name.startswith("endstop")]), compiled, sep="|")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    found, ours, compiled = done.stdout.strip().split("|")
+    assert (found, compiled) == ("set()", "[]")
+    assert int(ours) <= 97
+
+
 def test_an_import_inside_a_function_is_a_heavy_package_or_has_a_reason() -> None:
     late = [i for i in _imports() if i.in_function and not i.for_types]
     wrong = [i for i in late if i.top not in WHEN_FIRST_USED and (i.file, i.module) not in LATE]
