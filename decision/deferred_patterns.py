@@ -29,7 +29,8 @@ class DeferredPattern(Generic[AnyStr]):
     """A pattern with the methods of `re.Pattern`. Once one has been used, it is that of the compiled pattern itself."""
 
     def __init__(self, pattern: AnyStr, flags: re.RegexFlag) -> None:
-        self.pattern, self._flags = pattern, flags
+        self.pattern: AnyStr = pattern
+        self._flags = flags
 
     @cached_property
     def compiled(self) -> re.Pattern[AnyStr]:
