@@ -20,20 +20,21 @@ from typing import Literal
 
 import msgspec
 
+from .deferred_patterns import deferred
 from .messages import FinishReason
 
 COMPLETE_REASONS: frozenset[str | None] = frozenset({"stop", "tool_calls", "other", "pause"})
 """Finish reasons of responses that were not cut off, in which a call without arguments is complete."""
 JSON_WHITESPACE = " \t\n\r"
 """White space between the tokens of JSON (RFC 8259, section 2)."""
-_NO_WHITESPACE = re.compile(rf"[^{JSON_WHITESPACE}]")
-_MARKS = re.compile(r'["{}\[\]]')
-_IN_STRING = re.compile(r'["\\]')
+_NO_WHITESPACE = deferred(rf"[^{JSON_WHITESPACE}]")
+_MARKS = deferred(r'["{}\[\]]')
+_IN_STRING = deferred(r'["\\]')
 _FIRST, _SECOND = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_ESCAPES = re.compile(rf"(?:(?!{_FIRST}|{_SECOND})\\.[^\\]*+)++|((?:{_FIRST}|{_SECOND})++)", re.DOTALL)
+_ESCAPES = deferred(rf"(?:(?!{_FIRST}|{_SECOND})\\.[^\\]*+)++|((?:{_FIRST}|{_SECOND})++)", re.DOTALL)
 """JSON escapes that are not halves of surrogate pairs, with the text between them; or, as a group, a run of such
 halves."""
-_ALONE = re.compile(rf"{_FIRST}(?!{_SECOND})|(?<!{_FIRST}){_SECOND}")
+_ALONE = deferred(rf"{_FIRST}(?!{_SECOND})|(?<!{_FIRST}){_SECOND}")
 """A half without its other half, in a run of halves."""
 
 

@@ -30,6 +30,7 @@ import msgspec
 from msgspec import Struct
 
 from .call_verbs import CallEffect, Effect, verb_effect
+from .deferred_patterns import deferred
 from .program_text import code_effect
 from .shell_commands import argv_effect, shell_effect
 from .word_tables import by_word, word_tables
@@ -74,10 +75,10 @@ _PATHS = (
     "path", "file_path", "filePath", "filepath", "absolute_path", "target_file", "notebook_path", "filename", "file",
 )  # fmt: skip
 _COMMANDS = ("command", "cmd", "commands", "script", "shell_command", "code", "input")
-_PATCHED_FILE = re.compile(
+_PATCHED_FILE = deferred(
     r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?) {0,9}(\S[^\t\n]{0,300})", re.MULTILINE
 )
-_FILE_VERBS = re.compile(
+_FILE_VERBS = deferred(
     r"write|edit|creat|patch|replace|insert|delet|remov|sav|append|mov|renam|overwrit|format|refactor|touch|undo",
     re.IGNORECASE,
 )

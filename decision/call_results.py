@@ -12,6 +12,7 @@ import re
 from typing import Literal
 
 from .call_verbs import Effect
+from .deferred_patterns import deferred
 from .failures import FAILED_STATUSES
 
 EDGE = 2_000
@@ -28,37 +29,37 @@ CallEnd = Literal["succeeded", "failed", "nothing_found", "unknown"]
 - `unknown`: the result says neither.
 """
 _NUMBER = r"[\"'`)>]{0,2}[ \t]{0,4}[:=]?[ \t]{0,4}(-?[0-9]{1,10})\b"
-_EXIT_CODE = re.compile(r"exit(?:ed|s)?[ _-]?(?:with[ _]?)?(?:exit[ _])?(?:code|status)" + _NUMBER)
+_EXIT_CODE = deferred(r"exit(?:ed|s)?[ _-]?(?:with[ _]?)?(?:exit[ _])?(?:code|status)" + _NUMBER)
 _RETURN_CODES = {
-    words: re.compile(words + _NUMBER) for words in ("returncode", "return code", "return_code", "return-code")
+    words: deferred(words + _NUMBER) for words in ("returncode", "return code", "return_code", "return-code")
 }
 """Patterns by the words they begin with. Searching for the words costs less than searching with a pattern."""
-_CODE_LINE = re.compile(
+_CODE_LINE = deferred(
     r"[\s(\[<*-]{0,8}(?:the )?(?:process|command|program|shell|tool)?[\s:]{0,2}(?:was |has )?"
     r"(?:exit(?:ed|s)?[ _-]?(?:with )?(?:code|status|signal|exit)|return[ _-]?code|terminated with|killed by)"
     r"[^\n]{0,40}$"
 )
 """A line in lower case that says an exit code and nothing else."""
 _KILLED = ("killed by signal", "exited with signal")
-_EMPTY = re.compile(
+_EMPTY = deferred(
     r"\"exit_?code\": ?\d+|\"duration_seconds\": ?[\d.]+|<returncode>-?\d+</returncode>|</?output>"
     r"|\(?no (?:new )?output\)?|\(?(?:command|process)? ?exited with code \d+\.?|\[?exit code:? ?\d+\]?"
     r"|[\s{}\[\]\"',:()]|output|stdout|stderr|metadata|null",
     re.IGNORECASE,
 )
 """Parts of a result that say no more than an exit code."""
-_BAD_FIELD = re.compile(
+_BAD_FIELD = deferred(
     r'"(?:(?:is_?error|isError)"\s{0,4}:\s{0,4}true|(?:success|ok)"\s{0,4}:\s{0,4}false'
     r'|status"\s{0,4}:\s{0,4}"(?:error|failed|failure)")'
 )
 """A field that reports an error. All begin with one quote, because searching a text for that is fast."""
-_GOOD_FIELD = re.compile(
+_GOOD_FIELD = deferred(
     r'"(?:(?:is_?error|isError)"\s{0,4}:\s{0,4}false|(?:success|ok)"\s{0,4}:\s{0,4}true'
     r'|status"\s{0,4}:\s{0,4}"(?:success|succeeded|ok)")'
 )
 """A field that reports a success."""
-_FIRST_FIELD_ERROR = re.compile(r'\{\s{0,8}"error"\s{0,4}:\s{0,4}+(?!null|""|false|\{\}|\[\])')
-_SAYS_DONE = re.compile(
+_FIRST_FIELD_ERROR = deferred(r'\{\s{0,8}"error"\s{0,4}:\s{0,4}+(?!null|""|false|\{\}|\[\])')
+_SAYS_DONE = deferred(
     r"\[File: |File (?:updated|created|written|saved|edited|deleted)\b|Successfully |diff --git"
     r"|Here's the result of running `cat -n`|Your command ran successfully|(?P<claim>Replaced |Created )"
     r"|(?:The |Your )?(?:[Ff]iles?|[Ee]dits?|[Cc]ontent|[Cc]hanges?|[Dd]irectory|[Tt]odos?|[Nn]otebook|[Cc]ell)"
@@ -66,7 +67,7 @@ _SAYS_DONE = re.compile(
     r"(?:edited|updated|created|written|saved|overwritten|replaced|applied|deleted|removed|moved|renamed|modified)\b"
 )
 """Beginnings of results with which a tool says that it did its work. Any program may print the `claim`."""
-_FIRST_WORDS = re.compile(
+_FIRST_WORDS = deferred(
     r"(?:STDERR:\s{0,4}|<error>|\[?stderr\]?:?\s{0,4})?(?:"
     r"(?:(?:fatal|internal|execution|parse|syntax|tool|runtime|api|http) |[\w.]{0,80})"
     r"(?:error|exception)\b(?:\[\w{1,12}\])?(?: \w{1,30}){0,5} ?[:(]"
@@ -85,30 +86,30 @@ _FIRST_WORDS = re.compile(
     re.IGNORECASE,
 )
 """Beginnings of results that are an error and nothing else."""
-_ERROR_LINE = re.compile(
+_ERROR_LINE = deferred(
     r"\n(?:E: |ERROR\b|\[ERROR\]|FATAL\b|fatal: |error(?:\[\w{1,12}\])?: |Error: |npm ERR!|FAILURE: |panic: "
     r"|make: \*\*\* |Traceback \(most recent call last\)|Exception in thread|BUILD FAIL|Unhandled exception"
     r"|Segmentation fault|Command not found|Uncaught |FAIL\t|--- FAIL)"
 )
 """Beginnings of lines that report an error, anywhere in the output of a program."""
-_COMPLAINT = re.compile(
+_COMPLAINT = deferred(
     r": (?:command not found|not found|No such file or directory|[Pp]ermission denied|io error:|cannot access"
     r"|Is a directory|Not a directory|syntax error|unexpected EOF|invalid option|unrecognized option|cannot stat"
     r"|event not found|error: |fatal error: |\*\*\* )"
 )
 """Complaints of a shell or a program, after its name."""
-_QUOTED = re.compile(r"[\s\"#(]|\d+[:\t]|[^\s:]{1,200}:\d{1,9}:[^:\n]{0,200}: (?!error:|fatal error:)")
+_QUOTED = deferred(r"[\s\"#(]|\d+[:\t]|[^\s:]{1,200}:\d{1,9}:[^:\n]{0,200}: (?!error:|fatal error:)")
 """Beginnings of lines that were read from a file or found by a search."""
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,119}+(?=:|$)")
+_EXCEPTION = deferred(r"[A-Za-z_][\w.]{0,119}+(?=:|$)")
 _EXCEPTIONS = ("Error", "Exception", "Exit", "Interrupt", "NotFound", "Timeout", "Failed", "Failure", "Violation")
 """Endings of the exception names that a program prints last."""
-_CLOSING = re.compile(
+_CLOSING = deferred(
     r"\s*|\s{0,9}(?:</\w{1,20}>|```|[(\[]?(?:Command |Process )?[Ee]xit(?:ed)?[ _](?:with )?code[^\n]{0,20})\s{0,9}"
 )
 """A line with which a tool closes a result."""
-_OWN_FRAME = re.compile(r'  File "<(?:string|stdin)>"')
+_OWN_FRAME = deferred(r'  File "<(?:string|stdin)>"')
 """Stack frame of a program text that was given with the call."""
-_COLOURS = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_COLOURS = deferred(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 
 
 def call_end(content: str, status: str | None = None, effect: Effect = "unknown") -> CallEnd:
@@ -148,8 +149,8 @@ def has_failed(content: str, status: str | None = None, effect: Effect = "unknow
     return call_end(content, status, effect) == "failed"
 
 
-_OUT_OF_TIME = re.compile(r"timed out|out of time|(?:has been|was|must be) restarted", re.IGNORECASE)
-_RESTARTED = re.compile(r"\W{0,8}(?:the )?[\w ]{1,30} (?:has been|was) restarted", re.IGNORECASE)
+_OUT_OF_TIME = deferred(r"timed out|out of time|(?:has been|was|must be) restarted", re.IGNORECASE)
+_RESTARTED = deferred(r"\W{0,8}(?:the )?[\w ]{1,30} (?:has been|was) restarted", re.IGNORECASE)
 
 
 def ran_out_of_time(content: str, failed: bool) -> bool:
@@ -162,7 +163,7 @@ def ran_out_of_time(content: str, failed: bool) -> bool:
     return bool(_OUT_OF_TIME.search(content) if failed else _RESTARTED.match(content))
 
 
-_STILL_RUNS = re.compile(
+_STILL_RUNS = deferred(
     r"\W{0,8}(?:the )?(?:command|process|task|job|program)\b[^\n]{0,60} (?:running|in the background)", re.I
 )
 
@@ -266,12 +267,12 @@ def _last_lines(text: str) -> list[str]:
     return lines
 
 
-_COUNT = re.compile(
+_COUNT = deferred(
     r"[1-9]\d{0,8} (?:tests? )?(?:(failed|failing|failures?|errors?|problems?)\b(?! allowed)"
     r"|passed\b|passing\b|successful\b|succeeded\b|examples?, 0 failures)"
 )
 """Number of tests that failed (with a group) or passed."""
-_REPORT_LINE = re.compile(
+_REPORT_LINE = deferred(
     r"\n(?:(FAILED\b|FAIL\b| {0,9}--- FAIL|error(?:\[\w{1,12}\])?: "
     r"|make(?:\[\d{1,4}\])?: \*\*\*|not ok \d|npm ERR!)|OK\b)"
 )
@@ -280,16 +281,16 @@ _SAYS_FAILED = (
     "BUILD FAIL", "test result: FAILED", "error TS", ": error: ", ": fatal error: ", "FAILURES!", "COMPILATION ERROR",
     "Tests failed",
 )  # fmt: skip
-_SUMMARY = re.compile(r"[FEfe](?:ailures|rrors)(?:: |=)[1-9]")
+_SUMMARY = deferred(r"[FEfe](?:ailures|rrors)(?:: |=)[1-9]")
 _SAYS_PASSED = (
     "BUILD SUCCESS", "test result: ok", "100% tests passed", "All checks passed", "no issues found", "All tests passed",
     "Build succeeded", "no problems found", "# fail 0", "rated at 10", ", Failures: 0, Errors: 0",
 )  # fmt: skip
 _NOTHING_RAN = ("no tests ran", "Ran 0 tests", "collected 0 items", "no tests ", "no test ", "Nothing to be done")
-_BROKEN_LINE = re.compile(r"\n(?:Traceback \(|ERROR\b|FATAL\b|E   )")
+_BROKEN_LINE = deferred(r"\n(?:Traceback \(|ERROR\b|FATAL\b|E   )")
 _BROKEN = ("command not found", "No such file or directory", "No module named", "timed out and has been killed")
 """Signs that a check could not run."""
-_PASSED_LINE = re.compile(
+_PASSED_LINE = deferred(
     r"\n(?:ok[ \t]{1,9}\S{1,200}[ \t]{1,9}(?:[\d.]{1,12}s|\(cached\))|PASS\b|--- PASS"
     r"| {0,9}Finished `?\w{1,30}`? (?:\[|profile|target))"
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache, lru_cache
 from typing import Literal
 
 from msgspec import Struct
 
+from .deferred_patterns import deferred
 from .word_tables import by_word, word_tables
 
 Effect = Literal["reads", "changes", "checks", "waits", "controls", "unknown"]
@@ -41,7 +41,7 @@ class CallEffect(Struct, frozen=True):
     """The scripts that it runs whose effect the call does not show, as in `python3 analyze.py`."""
 
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORDS = deferred(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
 @lru_cache(maxsize=512)

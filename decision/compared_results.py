@@ -18,9 +18,12 @@ Cursor, Copilot CLI, SWE-agent and older versions. In those of cline 3.0.65 and 
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from .call_effects import call_effect
+from .deferred_patterns import deferred
+from .messages import Image, ToolCall
 
 ComparedResult = Literal["said", "text"]
 """What of a result is compared: what the tool said, or the whole text."""
@@ -38,7 +41,7 @@ class Words(NamedTuple):
 
 
 def _words(sign: str, pattern: str) -> Words:
-    return Words(sign, re.compile(pattern, re.MULTILINE))
+    return Words(sign, deferred(pattern, re.MULTILINE))
 
 
 AGENTS = (
@@ -143,6 +146,18 @@ TEST_RUNNERS = (
     _words("/tmp/go-build", r"(/tmp/go-build)\d+\b"),
 )
 """Words of programs that run tests or a build."""
+
+
+def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = (), compared: ComparedResult = "said") -> str:
+    """Return a hash that is equal for equal calls with equal results; rules recognise repeated calls by it.
+
+    compared: what of a result must be equal.
+    """
+    digest = blake2b(b"".join(image.data for image in images), digest_size=8)
+    for part in (call.name, call.arguments, compared_text(call.name, call.arguments, content, compared)):
+        digest.update(part.encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    return digest.hexdigest()
 
 
 def compared_text(name: str, arguments: str, content: str, compared: ComparedResult) -> str:

@@ -20,6 +20,7 @@ from functools import cache
 from typing import Literal
 
 from .chinese_script import simplified
+from .deferred_patterns import deferred
 from .word_tables import expression, word_tables
 
 Reply = Literal["yes", "no", "unclear"]
@@ -108,7 +109,7 @@ def _folded(text: str) -> str:
     return re.sub(r"([^\W\d])\1{2,}", r"\1", re.sub(r"['’`´\"“”«»„*_~()\[\]\s-]+", " ", text))
 
 
-_CLAUSE = re.compile(r"[,.;:!?…、。，；：！？¡¿\n—–]+")
+_CLAUSE = deferred(r"[,.;:!?…、。，；：！？¡¿\n—–]+")
 _BARE = frozenset({"no", "non", "nein", "nope", "不", "いいえ", "いえ", "いや", "nee", "no no", "nah"})
 _WHY_NOT = frozenset(map(_folded, ("why not", "pourquoi pas", "por qué no", "cómo no", "warum nicht", "为什么不")))
 

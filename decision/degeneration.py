@@ -19,7 +19,6 @@ The thresholds are for what a person would call endless, not for a little repeti
 from __future__ import annotations
 
 import re
-import string
 from collections import deque
 from itertools import islice
 from typing import Literal
@@ -27,6 +26,7 @@ from typing import Literal
 from msgspec import Struct
 
 from . import events as ev
+from .deferred_patterns import deferred
 from .messages import AssistantMessage
 from .policy import Degeneration
 
@@ -53,8 +53,8 @@ MAX_REMEMBERED = _BLOCKS * STRIDE + STRIDE
 """Maximum number of characters kept of each part, apart from a single longer chunk."""
 _MISSED = 1
 _EVEN = 0.9
-_NUMBER = re.compile(r"[0-9]{1,300}")
-_DIGITS = re.compile(r"[0-9]+")
+_NUMBER = deferred(r"[0-9]{1,300}")
+_DIGITS = deferred(r"[0-9]+")
 
 
 class RepeatedText(Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class RepeatedText(Struct, frozen=True, kw_only=True):
         if self.how == "circling":
             return f"{whose} went round in circles for {length:,} characters"
         counting = " with a counter" if self.how == "counting" else ""
-        closing = len(self.period) - len(self.period.lstrip(_CLOSING + string.whitespace))
+        closing = len(self.period) - len(self.period.lstrip(_CLOSING + " \t\n\r\v\f"))
         shown = self.period[closing:] + self.period[:closing]  # starts with a word or a sentence
         shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
         times = length // max(1, len(self.period))
@@ -101,8 +101,8 @@ class RepeatedText(Struct, frozen=True, kw_only=True):
 
 _SHOWN = 60
 _CLOSING = ".,;:!?…)]}'\"»”’。，、；：！？）」"
-_BEHIND_WORD = re.compile(r"[^\W_]*+")
-_BEHIND_CLOSING = re.compile(rf"[\s{re.escape(_CLOSING)}]*+")
+_BEHIND_WORD = deferred(r"[^\W_]*+")
+_BEHIND_CLOSING = deferred(rf"[\s{re.escape(_CLOSING)}]*+")
 
 
 class RepetitionDetector:

@@ -22,6 +22,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from .chinese_script import simplified
+from .deferred_patterns import deferred
 from .empty_clauses import Language
 from .policy import Echo
 from .word_tables import word_tables
@@ -158,12 +159,12 @@ _PHRASE = "\0"
 """Placeholder for a phrase of the policy in a text."""
 _NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Characters of Thai, Lao, Burmese, Khmer, Japanese and Chinese, which are written without spaces between words."""
-_SPACED = re.compile(rf"[^\W_{_NO_SPACES}]")
-_WORD = re.compile(rf"[{_NO_SPACES}]|[^\W_{_NO_SPACES}]+")
+_SPACED = deferred(rf"[^\W_{_NO_SPACES}]")
+_WORD = deferred(rf"[{_NO_SPACES}]|[^\W_{_NO_SPACES}]+")
 _MARKS = "\u0300-\u036f\u0900-\u0dff\u0e30-\u0e4e"
 """Accents and vowel signs that are combined with a letter."""
-_NOISE = re.compile(r"[\W_]+")
-_OPENING = re.compile(r"^[\W_]+")
+_NOISE = deferred(r"[\W_]+")
+_OPENING = deferred(r"^[\W_]+")
 _SHORT = {
     "let's": "let us",
     "won't": "will not",
@@ -184,15 +185,15 @@ _SHORT = {
 _MOST_POLITE = 8
 """Number of words of politeness after which the rest of a clause is still looked at."""
 _QUOTES = " \n\t\"'“”‘*_"
-_SIGN = re.compile(r"[\d\"“”„«»「」『』《》〈〉`=<>{}\[\]@#/\\$€£¥%^|+]|[^\W_]_[^\W_]")
+_SIGN = deferred(r"[\d\"“”„«»「」『』《》〈〉`=<>{}\[\]@#/\\$€£¥%^|+]|[^\W_]_[^\W_]")
 """Signs that no echo has apart from its phrases: digits, quotations, paths, code."""
-_AFTER_COLON = re.compile(r":[^\w\0]{0,9}\w")
-_BETWEEN = re.compile(
+_AFTER_COLON = deferred(r":[^\w\0]{0,9}\w")
+_BETWEEN = deferred(
     rf"[^\w\s'{_MARKS}-]+|\n+|(?<!\w)-+|-+(?!\w)|\s(?=(?:and|but|y|pero|e|mas|ma|et|mais|und|aber|и|но|а)\s)"
 )
 """Separators of clauses."""
-_LETTER = re.compile(r"[^\W_]")
-_WITHIN = re.compile(r"(?<=\w )[^\W\d_][\w'’]*")
+_LETTER = deferred(r"[^\W_]")
+_WITHIN = deferred(r"(?<=\w )[^\W\d_][\w'’]*")
 """A word that follows another within a clause."""
 _NO_NAMES = frozenset(
     "i english german french spanish italian portuguese russian chinese japanese korean json markdown".split()

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from .chinese_script import simplified
+from .deferred_patterns import deferred
 from .word_tables import expression
 
-_CONDITION = re.compile(
+_CONDITION = deferred(
     r"\b(?:if|when|whenever|unless|once|si|cuando|quand|lorsque|sauf|sinon|wenn|falls|sofern|quando|если|когда|"
     r"se (?=non|nec|ser|for|ric|occ|pre))\b"
 )

@@ -13,7 +13,6 @@ Exception
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -91,6 +90,8 @@ def wrong_name(owner: str, given: str, known: Iterable[str]) -> str:
 def similar(word: str, known: Iterable[str]) -> str:
     """Return a hint for a misspelt name, `" (did you mean '--model'?)"`; empty if no known name is close."""
     names = [name for name in known if not name.startswith("_")]
+    import difflib
+
     close = difflib.get_close_matches(word, names, n=1, cutoff=LIKENESS) or [
         name for name in names if sorted(name) == sorted(word) or (len(word) > 2 and name.startswith(word))
     ]

@@ -12,6 +12,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 from zlib import crc32
 
+from .deferred_patterns import deferred
+
 READ_CHARS = 20_000
 """Number of characters read at the beginning of a result."""
 READ_LINES = 400
@@ -111,17 +113,17 @@ PROMPT_CHARS = 2_000
 """Number of characters at the end of a result that are searched for a prompt."""
 LONGEST_NOTHING = 300
 _PROMPT_ENDS = ("$", "#", "%", ">")
-_PROMPT = re.compile(r"\n(?:\([^\n]{1,300}\)\n){0,4}[\w@:~/.-]{0,80}[$#%>]\s*\Z")
+_PROMPT = deferred(r"\n(?:\([^\n]{1,300}\)\n){0,4}[\w@:~/.-]{0,80}[$#%>]\s*\Z")
 """A prompt, including the lines in parentheses above it that show the state of the shell."""
-_NOTHING = re.compile(
+_NOTHING = deferred(
     r"\s*+(?:<returncode>0</returncode>\s*<output>\s*</output>|\(?no output\)?\.?|\(?(?:your )?command "
     r"(?:ran|executed|completed|succeeded)[^\n]{0,20}(?:success|no output|without output)[^\n]{0,60})?\s*+",
     re.IGNORECASE,
 )
 """Texts that tools return if there is no output."""
-_NOTHING_FOUND = re.compile(
+_NOTHING_FOUND = deferred(
     r"\b(?:no|0|zero) (?:matches|matching|results|files|occurrences|entries|rows|lines|such|records|items|hits)\b"
     r"|\b(?:not found|nothing found|does not exist)\b|\bno [^\n]{1,30} found\b",
     re.IGNORECASE,
 )
-_NUMBERED = re.compile(r"line \d+")
+_NUMBERED = deferred(r"line \d+")

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-_TOKEN = re.compile(r"\\.|\[\^?\]?[^\]\\]*+(?:\\.[^\]\\]*+)*+(?:\]|\\?\Z)|\(\?(?:[:=!]|<[=!])|.", re.DOTALL)
-_QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d*)(?:,\d*)?\})[?+]?")
+from .deferred_patterns import deferred
+
+_TOKEN = deferred(r"\\.|\[\^?\]?[^\]\\]*+(?:\\.[^\]\\]*+)*+(?:\]|\\?\Z)|\(\?(?:[:=!]|<[=!])|.", re.DOTALL)
+_QUANTIFIER = deferred(r"(?:[*+?]|\{(\d*)(?:,\d*)?\})[?+]?")
 
 Words = frozenset[str]
 """Words of which each match of an expression contains at least one; empty if none are known."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from .call_verbs import CallEffect
+from .deferred_patterns import deferred
 from .written_files import files_in_code
 
 MAX_LENGTH = 16_384
 """Number of characters of a program text that are read."""
-_WRITING_CODE = re.compile(
+_WRITING_CODE = deferred(
     r"""open\([^()\n]{0,200}(?:\([^()\n]{0,100}\)[^()\n]{0,100})?,\s{0,9}(?:mode\s?=\s?)?r?["'](?:[wax][bt+]{0,2}|r[bt]?\+b?)["']
     |\.write_(?:text|bytes)\(|\.writelines\(
     |\bos\.(?:remove|unlink|rename|replace|rmdir|removedirs|makedirs|mkdir|chmod|symlink|truncate)\(
@@ -21,12 +22,12 @@ _WRITING_CODE = re.compile(
     |\b(?:INSERT INTO|UPDATE \w{1,60} SET|DELETE FROM|CREATE TABLE|DROP TABLE|ALTER TABLE)\b""",
     re.VERBOSE,
 )
-_RUNS_TESTS = re.compile(r"\b(?:unittest\.main|pytest\.main|doctest\.testmod|run_tests?)\(")
-_RUNS_PROGRAMS = re.compile(
+_RUNS_TESTS = deferred(r"\b(?:unittest\.main|pytest\.main|doctest\.testmod|run_tests?)\(")
+_RUNS_PROGRAMS = deferred(
     r"\bsubprocess\b|\bos\.(?:system|popen|exec|spawn)|\bPopen\(|child_process|\bexecSync\(|\b(?:spawn|system|exec|eval)\("
     r"|\brequests\.(?:post|put|delete|patch)\(|\burlopen\(|\bcall_command\(|\bmain\(|\bruncode\(|\brunpy\b"
 )
-_APPEND = re.compile(r"\.append\(|\.copy\(|\.rename\(")
+_APPEND = deferred(r"\.append\(|\.copy\(|\.rename\(")
 
 
 def code_effect(code: str) -> CallEffect:

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
 from msgspec.structs import force_setattr
 
 from .argument_types import IN_A_FILE, describe_type, fits
@@ -28,8 +28,11 @@ class Settings(ExplainedStruct, frozen=True, kw_only=True, forbid_unknown_fields
     without such a setting is read with this value, never with today's default."""
 
     def __post_init__(self) -> None:
-        for name, kind in setting_types(type(self)).items():
+        for name, default in _defaults(type(self)).items():
             value = getattr(self, name)
+            if value is default:
+                continue
+            kind = setting_types(type(self))[name]
             if isinstance(value, float) and not isfinite(value):
                 raise WrongUse(f"{self.section}{name} is {value}: use a finite number, or leave it out")
             if not fits(value, kind):
@@ -45,6 +48,14 @@ class Settings(ExplainedStruct, frozen=True, kw_only=True, forbid_unknown_fields
         """
         kept = {name: getattr(self, name) for name in self.__struct_fields__}
         return type(self)(**(kept | changes))
+
+
+@cache
+def _defaults(group: type[Struct]) -> dict[str, Any]:
+    """Return the default of each setting of a group, which need not be checked."""
+    fields, defaults = group.__struct_fields__, group.__struct_defaults__
+    required = len(fields) - len(defaults)
+    return dict(zip(fields, (*[NODEFAULT] * required, *defaults), strict=True))
 
 
 @cache

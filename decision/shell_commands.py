@@ -17,6 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from .call_verbs import CallEffect, Effect, verb_effect
+from .deferred_patterns import deferred
 from .program_text import code_effect
 from .shell_syntax import NO_FILES, split_commands, unquoted
 from .word_tables import by_word, word_tables
@@ -35,9 +36,9 @@ _RANK: dict[Effect, int] = {"reads": 0, "controls": 1, "waits": 2, "unknown": 3,
 _READS, _CHANGES, _CHECKS = CallEffect("reads"), CallEffect("changes"), CallEffect("checks", checks=True)
 _WAITS, _UNKNOWN, _CONTROLS = CallEffect("waits"), CallEffect("unknown"), CallEffect("controls")
 
-_COMPLEX = re.compile(r"[^\w ./:=,@%+*~^-]|^\s*\w+=")
+_COMPLEX = deferred(r"[^\w ./:=,@%+*~^-]|^\s*\w+=")
 """What makes a command more than plain words."""
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_ASSIGNMENT = deferred(r"[A-Za-z_]\w*\+?=")
 _COMPLETE = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 """Text that mini-SWE-agent asks the model to print when its task is done."""
 
@@ -168,9 +169,7 @@ def _has_option(arguments: list[str], letter: str, *long: str) -> bool:
     return False
 
 
-_TEST_FILE = re.compile(
-    r"(?:^|[/_.-])(?:run_?)?(?:unit_?)?tests?(?:[/_.-]|$)|[a-z]Tests?(?:\.\w+)?$|^[Tt]ests?\w*\.\w+$"
-)
+_TEST_FILE = deferred(r"(?:^|[/_.-])(?:run_?)?(?:unit_?)?tests?(?:[/_.-]|$)|[a-z]Tests?(?:\.\w+)?$|^[Tt]ests?\w*\.\w+$")
 
 
 def is_test(path: str) -> bool:

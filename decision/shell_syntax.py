@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-_TOKEN = re.compile(
+from .deferred_patterns import deferred
+
+_TOKEN = deferred(
     r"""(?P<blank>(?:[ \t\r]|\\\n)++)
     |(?P<comment>\#[^\n]*+)
     |(?P<arithmetic>\$?\(\([^()\n]*+\)\))
@@ -20,7 +22,7 @@ _TOKEN = re.compile(
     |(?P<other>.)""",
     re.VERBOSE | re.DOTALL,
 )
-_QUOTES = re.compile(r"['\"\\]")
+_QUOTES = deferred(r"['\"\\]")
 NO_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"})
 
 

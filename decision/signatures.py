@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from inspect import Parameter, Signature
 
 from msgspec import StructMeta
 
+from .deferred_patterns import deferred
+
 LONGEST_TEXT = 800
 """Most characters of a signature's text: ten lines of a terminal."""
 _LONGEST_DEFAULT = 40
-_REDACTION = re.compile(r"(?:typing\.)?Annotated\[((?:(?!Annotated).)+?), <Redacted[^>]*>\]")
+_REDACTION = deferred(r"(?:typing\.)?Annotated\[((?:(?!Annotated).)+?), <Redacted[^>]*>\]")
 """Matches a type with the way in which it is redacted in records (`messages.Redacted`), for its bare type."""
 
 

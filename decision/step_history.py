@@ -12,7 +12,6 @@ what a step brought is written into its STEP_FINISHED, so a record can be folded
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from typing import Literal
 from zlib import crc32
@@ -23,6 +22,7 @@ from msgspec.structs import replace
 from .call_effects import effect_of, runs_commands
 from .call_results import has_failed, ran_out_of_time
 from .compared_results import ComparedResult, compared_text
+from .deferred_patterns import deferred
 from .messages import ResultStatus, ToolCall, ToolSpec
 from .novelty import (
     NO_LINES,
@@ -310,7 +310,7 @@ class _Step:
 
 _MADE: frozenset[ResultStatus] = frozenset({"ok", "error"})
 """Statuses of calls that ran to their end. Other guards count the rest: invalid calls, completions handed back."""
-_WORD = re.compile(rb"\w+")
+_WORD = deferred(rb"\w+")
 _ECHO = b"\0"
 """A line that only repeats the arguments."""
 

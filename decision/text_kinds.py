@@ -31,6 +31,7 @@ from typing import Literal, get_args
 
 from .chinese_script import SIMPLIFIED, simplified
 from .confirmation import ASKING_ENDINGS
+from .deferred_patterns import compile_deferred, deferred
 from .phrases import Phrases
 from .progress_counts import counts_a_part, reports_a_count
 from .word_tables import expression, word_tables
@@ -59,37 +60,37 @@ _CLOSING = 4
 
 _MARKS = str.maketrans(dict.fromkeys("？﹖︖⁇⁈⁉‽؟⸮⳺⳻፧꘏꛷᥅⹔𑅃❓❔", "?") | dict.fromkeys("’‘ʼ＇`´", "'")) | SIMPLIFIED
 """Question marks of all scripts, apostrophes, and traditional Chinese characters."""
-_ARMENIAN = re.compile(r"՞([^։\n]*)։?")
-_GREEK = re.compile(r"(?<=[\u0370-\u03ff\u1f00-\u1fff]);")
-_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_SENTENCE = re.compile(r"(?<=[.!?…])[\"')*_\]]{0,4}\s+|(?<=[。!?])(?=[^\s\"')\]」』”])|\n+|(?<=。)")
-_ITEM = re.compile(r"\s*(?:[-*•·●▪✓✔✅❌☑]|\(?[a-z]\))\s")
-_NUMBER = re.compile(r"(?<!\s)\s*+\d{1,3}[.)、]\s")
+_ARMENIAN = deferred(r"՞([^։\n]*)։?")
+_GREEK = deferred(r"(?<=[\u0370-\u03ff\u1f00-\u1fff]);")
+_FENCE = deferred(r"```.*?(?:```|\Z)", re.DOTALL)
+_SENTENCE = deferred(r"(?<=[.!?…])[\"')*_\]]{0,4}\s+|(?<=[。!?])(?=[^\s\"')\]」』”])|\n+|(?<=。)")
+_ITEM = deferred(r"\s*(?:[-*•·●▪✓✔✅❌☑]|\(?[a-z]\))\s")
+_NUMBER = deferred(r"(?<!\s)\s*+\d{1,3}[.)、]\s")
 """The number of a list item, which does not end a sentence."""
-_BOX = re.compile(r"\W{0,4}?(?:(?P<done>\[x\]|[✅☑✔✓])|(?P<open>\[[ ~-]?\]|[⬜☐□◻⏳🔲🚧]))")
+_BOX = deferred(r"\W{0,4}?(?:(?P<done>\[x\]|[✅☑✔✓])|(?P<open>\[[ ~-]?\]|[⬜☐□◻⏳🔲🚧]))")
 """An item of a checklist."""
-_STATE = re.compile(r"[|:–—→,]|\s-\s|=>|->")
+_STATE = deferred(r"[|:–—→,]|\s-\s|=>|->")
 """Separator before the state of an item."""
-_OWN_WORDS = re.compile(r"[^\W\d_](?>[^|{}<>\s]*\s){2}(?>[^|{}<>]*[.!?])\W*+$|[^|{}<>]{6,}[。!?]$")
+_OWN_WORDS = deferred(r"[^\W\d_](?>[^|{}<>\s]*\s){2}(?>[^|{}<>]*[.!?])\W*+$|[^|{}<>]{6,}[。!?]$")
 """A sentence of prose."""
-_INTRODUCES = re.compile(r"[^:\n.。]{1,120}(?:[.](?=\w)[^:\n.。]{0,80}){0,3}(?::|。?\n)")
+_INTRODUCES = deferred(r"[^:\n.。]{1,120}(?:[.](?=\w)[^:\n.。]{0,80}){0,3}(?::|。?\n)")
 """Words before a colon or at the end of a line that may introduce what follows."""
-_OF_SOMEBODY = re.compile(
+_OF_SOMEBODY = deferred(
     r"^\W*(?!executed|called|received|returned|invoked)\w+ed\b|"
     r"\b(here|i|we|i'(ve|m|ll)|my|your|you|ich|je|j'\w+|he|hemos|su|tu|ihre?|votre)\b|我|您|你"
 )
 """Words about what the speaker did or what belongs to the user; a repeated result is introduced without them."""
-_CLAUSE = re.compile(r"[,;:()、—–]|\b(?:but|so|and|aber|pero|mais|und|y|et)\b|でき(?:ません|かね)|但|倒")
+_CLAUSE = deferred(r"[,;:()、—–]|\b(?:but|so|and|aber|pero|mais|und|y|et)\b|でき(?:ません|かね)|但|倒")
 """End of a clause."""
-_LEFT_OUT = re.compile(r"\s*(?:#{1,6}\s|\||[-=*_]{3,}\s*$)")
-_ANSWERED = re.compile(
+_LEFT_OUT = deferred(r"\s*(?:#{1,6}\s|\||[-=*_]{3,}\s*$)")
+_ANSWERED = deferred(
     r"(回答|作答|答复|answer(ing)?|directly|(?:respon[ds]|répond|antworte|rispond|отве[тч])\w{0,20}|reply|"
     r"答えし?ます|하겠습니다) ?: ?\w"
 )
 """An answer that follows its announcement ("I will answer directly: 42")."""
-_SENTENCE_ENDS = re.compile(r"[.!?;。！？；\n]+\s*")
+_SENTENCE_ENDS = deferred(r"[.!?;。！？；\n]+\s*")
 """Punctuation and line breaks that end a sentence. Unlike `_SENTENCE`, it also splits a name at its dot."""
-_THOUGHT = re.compile(r"\s*(?:thought|thoughts|discussion|reasoning|plan)s?\s*:", re.IGNORECASE)
+_THOUGHT = deferred(r"\s*(?:thought|thoughts|discussion|reasoning|plan)s?\s*:", re.IGNORECASE)
 _DRESSING = r"*_~>\"'“”«»「」()[] 	"
 
 
@@ -108,13 +109,16 @@ def reports_done(text: str) -> bool:
 
     `CLAIM` characters of both are read, since it is asked of each text beside calls.
     """
+    if not text:
+        return False  # most calls stand beside no text: no word is loaded for them
     ends = (text,) if len(text) <= CLAIM else (text[:CLAIM], text[-CLAIM:])
     told = (end for end in map(_fold, ends) if _phrases("done").may_be_in(end))
     return _reports_done(one for end in told for one in _SENTENCE_ENDS.split(end)) and classify_text(text) == "answer"
 
 
 def load() -> None:
-    """Build what texts are judged by. Otherwise the first texts do, which takes a tenth of a second."""
+    """Build what texts, calls and results are judged by. Otherwise the first ones do, which takes 0.15 s."""
+    compile_deferred()
     for name in word_tables("text_kinds"):
         _phrases(name).may_be_in("")
     for text in ("Done.", "The result is 4. Shall I go on?", "I will look."):

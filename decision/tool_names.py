@@ -18,6 +18,8 @@ COMPLETION_NAMES = (
     "submit_result", "submit_task", "task_complete", "task_completed", "task_finish", "task_finished", "terminate",
 )  # fmt: skip
 """Tools that report the work as done."""
+ANSWER_FIELDS = ("summary", "result", "answer", "final_answer", "response", "message", "content", "text", "output")
+"""Fields of a completion's arguments or result that may hold the answer; the first with text is used."""
 QUESTION_NAMES = (
     "ask_follow_up_question", "ask_followup_question", "ask_for_clarification", "ask_human", "ask_question",
     "ask_user", "ask_user_question", "clarify", "get_user_input", "human_input", "exit_plan_mode",

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from .call_results import edges
 from .call_verbs import MAX_FILES
+from .deferred_patterns import deferred
 from .shell_syntax import NO_FILES
 
 MAX_PATH = 300
 """Maximum length of a file name, in characters."""
-_NO_PATH = re.compile(r"[$*?`{}<>|\n\0]|^-|^&|^\d*$|://|/$")
+_NO_PATH = deferred(r"[$*?`{}<>|\n\0]|^-|^&|^\d*$|://|/$")
 """Signs that a word is not the name of one file: variables, patterns, options, addresses, folders."""
 
 
@@ -34,9 +35,9 @@ def written_by(program: str, arguments: Sequence[str]) -> tuple[str, ...]:
     return () if found is None else file_names(found(arguments))
 
 
-_OUTPUT_OPTION = re.compile(r"--?o(?:ut(?:put)?)?|(--?out(?:put)?[-_]?(?:file|path|dir|directory|name|folder))")
+_OUTPUT_OPTION = deferred(r"--?o(?:ut(?:put)?)?|(--?out(?:put)?[-_]?(?:file|path|dir|directory|name|folder))")
 """An option that names what a program writes (with a group: nothing else can be meant)."""
-_FILE_LIKE = re.compile(r"(?=.*[./])(?![\d.]+$)[^\s=,;]+")
+_FILE_LIKE = deferred(r"(?=.*[./])(?![\d.]+$)[^\s=,;]+")
 
 
 def output_of(arguments: Sequence[str]) -> str | None:
@@ -130,7 +131,7 @@ _WRITERS: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
 
 # ---- in program text
 
-_OPENED = re.compile(
+_OPENED = deferred(
     r"""\bopen\(\s{0,9}[rbfu]{0,2}(?P<quote>["'])(?P<file>[^"'\n]{1,300})(?P=quote)\s{0,9},\s{0,9}(?:mode\s?=\s?)?["'][wax]
     |\bPath\(\s{0,9}[rbfu]{0,2}(?P<quote2>["'])(?P<file2>[^"'\n]{1,300})(?P=quote2)\s{0,9}\)\.(?:write_|unlink|touch)
     |(?:\bwriteFile(?:Sync)?|\.to_(?:csv|json|excel|parquet|pickle)|\.savefig|\bnp\.savez?|\bos\.(?:remove|unlink))
@@ -146,15 +147,15 @@ def files_in_code(code: str) -> tuple[str, ...]:
 
 # ---- in what a program prints
 
-_SAYS_WRITTEN = re.compile(
+_SAYS_WRITTEN = deferred(
     r"(?:^|(?<=[\s:\]*✓✔✅]))(?:[Ww]rote|[Ww]ritten|[Ww]riting|[Ss]aved|[Ss]aving|[Ee]xported|[Gg]enerated|[Cc]reated"
     r"|[Dd]umped|[Ss]tored)(?P<between>(?: [\w,()%+-]{1,30}){0,6}?):? [`'\"]?"
     r"(?=[\w@~+-]*[./])(?=[\d.]*[A-Za-z/_~])(?P<file>[\w./@~+-]{2,300})(?![\w`'\"]*\()",
     re.MULTILINE,
 )
 """A sentence of a program, such as `Saved 3 rows to out.csv`."""
-_IS_FILE = re.compile(r"(?=.*[A-Za-z])(?:(?=.*/).*[^/]|[\w@~+.-]*\w\.[A-Za-z]\w{0,7})")
-_DENIED = re.compile(
+_IS_FILE = deferred(r"(?=.*[A-Za-z])(?:(?=.*/).*[^/]|[\w@~+.-]*\w\.[A-Za-z]\w{0,7})")
+_DENIED = deferred(
     r"\b(?:not|never|nothing|no|would|will|should|can|could|cannot|be|dir|directory|folder)\b", re.IGNORECASE
 )
 

@@ -23,7 +23,8 @@ FOLDERS = ("decision", "providers", "engine")
 
 LOOP = tuple(
     """
-    durability budget event_bus event_log connections side_request check_answers hooks evaluation user_errors own_copies
+    durability budget event_bus event_log connections side_request check_answers command_check hooks evaluation
+    user_errors own_copies
     hard_limits cancel_scope validation user_message message_history
     dependencies journal effects until until_settings until_work criteria until_background until_events checkpoint
     recorded_values recorded_events resume_point session_record recorded_round

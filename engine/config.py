@@ -26,8 +26,8 @@ from .providers._logging import log_warning
 from .providers._wrapper import iter_leaf_providers
 from .run import Run
 from .subscribers import Middleware, Subscriber
+from .tools.function_roles import check_functions
 from .tools.tool import Tool, Toolbox
-from .tools.user_functions import check_functions
 from .validation import (
     check_budget,
     check_buffer,

@@ -22,8 +22,9 @@ from typing import Any
 from .decision import WrongUse
 from .decision.errors import error_text
 from .providers._logging import log_warning
+from .tools.function_roles import check_functions
 from .tools.run_context import DepsT, RunContext
-from .tools.user_functions import call_user_function, check_functions
+from .tools.user_functions import call_user_function
 from .user_errors import log_unusable_answer, log_user_error
 
 DepsFactory = Callable[

@@ -19,10 +19,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from .decision import Event, Image, ToolCall
-from .decision.compared_results import ComparedResult
+from .decision.compared_results import ComparedResult, fingerprint
 from .decision.events import ResponseFinished, ToolCallResult
 from .decision.step_history import StepJudgement
-from .tools.results import fingerprint
 
 T = TypeVar("T")
 Kind = Literal[

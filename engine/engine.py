@@ -25,6 +25,7 @@ from .config import (
 )
 from .connections import connected
 from .decision import Outcome, Policy, WrongUse
+from .decision.deferred_patterns import compile_deferred
 from .decision.errors import did_you_mean
 from .decision.outcome import OutputT
 from .decision.wrong_attributes import Refused
@@ -40,9 +41,9 @@ from .run import Run
 from .session import Session
 from .subscribers import Middleware
 from .tools import finish_task
+from .tools.function_roles import check_functions
 from .tools.run_context import DepsT, RunContext
 from .tools.tool import Approval, Tool
-from .tools.user_functions import check_functions
 from .user_message import Prompt
 from .validation import check_output, check_prices, check_record
 
@@ -155,6 +156,7 @@ class Engine(Generic[DepsT, OutputT]):
         observers: Observers = Observers(),  # noqa: B008
         runtime: Runtime = Runtime(),  # noqa: B008
     ) -> None:
+        compile_deferred()  # so that no run waits for a pattern
         provider = provider_of(provider)
         policy = policy_of(policy)
         check_functions(system=None if isinstance(system, str) else system)

@@ -20,12 +20,12 @@ from msgspec.structs import replace
 from .config import RunConfig
 from .decision import Event, ToolCall, UserMessage, WrongUse
 from .decision import events as ev
-from .decision.compared_results import ComparedResult
+from .decision.compared_results import ComparedResult, fingerprint
 from .decision.decisions import made_by_policy
 from .journal import RecordTarget
 from .records.format import REDACTION_MARK, DrainedChunk, encode_line, step_of_attempt
 from .records.reader import RecordedRun, SessionRecord, read_record
-from .tools.results import fingerprint, truncate
+from .tools.results import truncate
 from .validation import check_recorded_functions, check_recorded_tools, preview
 
 EDITABLE = ("ok", "error", "unknown")

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .check_answers import CommandCheck
+from .command_check import CommandCheck
 from .decision import Message, Prompts, TextKind, ToolCall, Usage, UserMessage, WrongUse
 from .decision.wrong_calls import CheckedStruct, checked
 from .providers import Provider

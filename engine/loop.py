@@ -59,7 +59,7 @@ from .providers._logging import log_warning
 from .providers.errors import is_away
 from .response import ResponseBuilder
 from .tool_calls import ToolCalls
-from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING
+from .tools.result_texts import CANCELLED, NOT_RUN_WHILE_CLOSING
 
 if TYPE_CHECKING:
     from .until_background import BackgroundCheck

@@ -21,8 +21,8 @@ from .providers import Provider, ToolChoice
 from .providers.clock import Clock, SystemClock
 from .providers.provider import check_settings
 from .records.format import ATTACH_ABOVE, Redact
+from .tools.function_roles import check_functions
 from .tools.tool import Tool
-from .tools.user_functions import check_functions
 from .validation import as_tuple, check_clock, check_size, check_tool_choice, checked_rules
 
 Decide = Callable[[Facts, Policy], Decision]

@@ -21,7 +21,7 @@ from .evaluation import Evaluator
 from .providers import Provider
 from .run import Run
 from .session import Session
-from .tools.user_functions import check_functions
+from .tools.function_roles import check_functions
 from .user_message import Prompt, user_message
 
 

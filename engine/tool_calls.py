@@ -47,13 +47,9 @@ from .decision.until_facts import CheckFacts
 from .durability import RunLost
 from .hook_runner import run_gates
 from .tool_execution import UNLIMITED_KINDS, call_key, execute_call
+from .tools.result_texts import CANCELLED, LIMIT_REACHED, NOT_RUN_AFTER_QUESTION, SKIPPED, STILL_RUNNING
 from .tools.results import (
-    CANCELLED,
-    LIMIT_REACHED,
-    NOT_RUN_AFTER_QUESTION,
     PERCENTAGE_OUT_OF_RANGE,
-    SKIPPED,
-    STILL_RUNNING,
     CallOutcome,
     Completion,
     Continue,

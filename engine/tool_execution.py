@@ -26,10 +26,8 @@ from .effects import EffectKey
 from .hard_limits import NO_DEADLINE
 from .hooks import qualified_name
 from .tools.call_progress import progress_to
+from .tools.result_texts import LIMIT_REACHED, STILL_RUNNING_AFTER, STOPPED_AT_LIMIT
 from .tools.results import (
-    LIMIT_REACHED,
-    STILL_RUNNING_AFTER,
-    STOPPED_AT_LIMIT,
     CallOutcome,
     Completion,
     Happened,

@@ -15,14 +15,15 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from .check_answers import Check, CommandCheck
+from .check_answers import Check
+from .command_check import CommandCheck
 from .decision import Policy, WrongUse
 from .decision.errors import function_name
 from .decision.until_rules import CHECK_GUARD, CHECK_RULE
 from .decision.wrong_calls import checked
 from .tools.control import report_blocked
+from .tools.function_roles import check_functions
 from .tools.tool import Tool, Toolbox
-from .tools.user_functions import check_functions
 from .work.guarded_files import GuardedFiles
 
 CHECK_SECONDS = 600.0

@@ -14,7 +14,8 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from .check_answers import NOT_STARTED, Check, CheckAnswer, CommandCheck, NotMet, WorkAnswer, answer_of
+from .check_answers import Check, CheckAnswer, NotMet, WorkAnswer, answer_of
+from .command_check import NOT_STARTED, CommandCheck
 from .decision import WrongUse
 from .providers._logging import log_warning
 from .providers.clock import Clock

@@ -17,10 +17,10 @@ from .decision.errors import function_name
 from .decision.limits import STOP_REASONS
 from .providers import Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
+from .tools.function_roles import check_functions
 from .tools.not_tools import not_a_tool
 from .tools.schema import without_keywords
 from .tools.tool import Tool, Toolbox
-from .tools.user_functions import check_functions
 
 CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 """Tool names that at least one provider accepts: Anthropic up to 128 characters, Gemini also dots and colons."""

@@ -28,7 +28,8 @@ from ..decision.assembler import GrowingText
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import reported_usage, sum_of_counts, token_count
 from .errors import Interrupted, ProtocolError
-from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, details_of, loads, quoted, stream_error, titled
+from .event_stream import LEFT_TO_CLIENT, EventStream, details_of, loads, quoted, stream_error, titled
+from .loose_json import decode_loosely
 from .surrogate_pairs import encodable
 
 VENDOR = "anthropic"

@@ -28,7 +28,8 @@ from ..decision.finish_words import NO_WORDS, is_server_failure, parse_finish_re
 from ..decision.reported_usage import dollars, reported_usage, token_count
 from .chat_reasoning import ReturnedReasoning
 from .errors import Interrupted, ProtocolError
-from .event_stream import EventStream, decode_loosely, details_of, loads, quoted, stream_error, usage_report
+from .event_stream import EventStream, details_of, loads, quoted, stream_error, usage_report
+from .loose_json import decode_loosely
 from .surrogate_pairs import encodable
 
 NULL = len(b"null")

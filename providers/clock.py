@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Protocol
-
-import anyio
+from typing import TYPE_CHECKING, Protocol
 
 from ..decision.wrong_calls import checked
+
+if TYPE_CHECKING:
+    import anyio
 
 
 class Clock(Protocol):
@@ -44,6 +45,8 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         """Sleep for this many seconds."""
+        import anyio
+
         await anyio.sleep(seconds)
 
     def __repr__(self) -> str:
@@ -51,4 +54,6 @@ class SystemClock:
 
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
         """Return a cancel scope that times out after this many seconds; never if None."""
+        import anyio
+
         return anyio.move_on_after(seconds)

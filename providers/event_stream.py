@@ -11,7 +11,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from math import isfinite
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from ..decision.delta_merger import DeltaMerger
 from ..decision.finish_words import NO_WORDS
 from .error_replies import build_error, parse_error_body, parse_error_value
 from .errors import ProtocolError, ProviderError
+from .loose_json import decode_loosely, with_json_numbers
 from .sse_decoder import ErrorEvent, SSEDecoder
 from .surrogate_pairs import EncodableEvents, encodable, is_encodable
 
@@ -161,54 +161,6 @@ IN_STREAM = "error in the stream: "
 def stream_error(value: Any) -> ProviderError:
     """Return the error that a server sent in place of an event. `value`: the event's data, decoded."""
     return build_error(parse_error_value(value), where=IN_STREAM)
-
-
-def decode_loosely(data: bytes) -> Any:
-    """Decode any JSON value, with null for numbers that JSON does not have, such as NaN; None if it is not JSON.
-
-    Invalid characters become U+FFFD: see `encodable`.
-    """
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        mended = with_json_numbers(encodable(data))
-    try:
-        return None if mended is data else msgspec.json.decode(mended)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return None
-
-
-MOST_DIGITS = 400
-"""Maximum number of digits of a whole number; longer ones are not read as numbers."""
-
-
-def with_json_numbers(data: bytes) -> bytes:
-    """Return JSON with null for each number that JSON does not have (RFC 8259, section 6) or that is too large to hold.
-
-    The data itself is returned if it has no such number or is not JSON for another reason.
-    """
-    found: list[str] = []
-
-    def note(text: str) -> None:
-        found.append(text)
-
-    def whole(text: str) -> int | None:
-        if len(text) <= MOST_DIGITS:
-            return int(text)
-        note(text)
-        return None
-
-    def fraction(text: str) -> float | None:
-        if isfinite(number := float(text)):
-            return number
-        note(text)
-        return None
-
-    try:
-        value = json.loads(data, parse_int=whole, parse_float=fraction, parse_constant=note)
-    except (ValueError, RecursionError):
-        return data
-    return json.dumps(value).encode() if found else data
 
 
 def loads(data: bytes) -> Any:

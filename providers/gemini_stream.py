@@ -29,9 +29,10 @@ from ..decision import (
 from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from ..decision.reported_usage import reported_usage, sum_of_counts, token_count
 from .errors import Interrupted, ProtocolError
-from .event_stream import LEFT_TO_CLIENT, EventStream, decode_loosely, quoted, stream_error, usage_report
+from .event_stream import LEFT_TO_CLIENT, EventStream, quoted, stream_error, usage_report
 from .gemini_arguments import ArgumentPiece, GrowingArguments
 from .gemini_parts import VENDOR, PartNote, note_delta
+from .loose_json import decode_loosely
 from .surrogate_pairs import encodable
 
 NULL = msgspec.Raw(b"null")

@@ -9,21 +9,22 @@ importing litellm, which would take a hundred times as long. Neither needs the n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from ..decision import Price, Usage
 from ..decision.cost import MILLION
+from ..decision.deferred_patterns import deferred
 from ..decision.wrong_calls import checked
-from ._wrapper import Wrapper
-from .provider import Provider
+
+if TYPE_CHECKING:
+    from .provider import Provider
 
 OWN = Path(__file__).with_name("prices.json")
 FILE = "model_prices_and_context_window_backup.json"
@@ -39,10 +40,10 @@ VENDORS = {
     "openrouter.ai": "openrouter",
 }
 """Hosts that charge the vendor's own prices, and the vendor's name in both lists."""
-_TELLING = re.compile(r"[-/.\d]")
+_TELLING = deferred(r"[-/.\d]")
 """Characters of which a model's name must contain one to be looked up. A name without any (`qwen`, `scripted`) is in
 neither list, so that neither needs to be read."""
-_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+_TIER = deferred(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
 @checked
@@ -73,6 +74,8 @@ class Prices:
 
     def of(self, provider: Provider) -> Price | None:
         """Return the price of a provider's model. For a short name, a vendor's own provider determines the vendor."""
+        from ._wrapper import Wrapper
+
         leaf = provider
         while isinstance(leaf, Wrapper):
             leaf = leaf.provider

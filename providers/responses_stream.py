@@ -31,13 +31,13 @@ from .errors import Interrupted, ProtocolError
 from .event_stream import (
     LEFT_TO_CLIENT,
     EventStream,
-    decode_loosely,
     details_of,
     loads,
     quoted,
     stream_error,
     usage_report,
 )
+from .loose_json import decode_loosely
 from .responses_format import (
     BREAK,
     CUSTOM_INPUT,

@@ -16,14 +16,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..decision.call_arguments import has_lone_half, with_whole_escapes
+from ..decision.deferred_patterns import deferred
 
 S = TypeVar("S", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode
 BACKSLASH = ord("\\")
 """A number, because searching bytes for one takes a fraction of the time of searching for a text."""
-_HALF = re.compile("[\\ud800-\\udfff]")
-_FIRST_AT_END = re.compile("[\\ud800-\\udbff]\\Z")
-_SECOND = re.compile("[\\udc00-\\udfff]")
+_HALF = deferred("[\\ud800-\\udfff]")
+_FIRST_AT_END = deferred("[\\ud800-\\udbff]\\Z")
+_SECOND = deferred("[\\udc00-\\udfff]")
 _find_candidate = re.compile(rb"\\u[dD][89a-fA-F]").search
 MOST_HELD = 64
 """Maximum number of events that wait for a second half; after that, the first half counts as alone."""

@@ -225,6 +225,7 @@ def test_what_the_documents_and_examples_import_is_public() -> None:
 LAZY = {
     "endstop": ROOT / "engine" / "__init__.py",
     "endstop.decision": ROOT / "decision" / "__init__.py",
+    "endstop.formats": ROOT / "engine" / "formats" / "__init__.py",
     "endstop.observers": ROOT / "engine" / "observers" / "__init__.py",
     "endstop.providers": ROOT / "providers" / "__init__.py",
     "endstop.tools": ROOT / "engine" / "tools" / "__init__.py",

@@ -26,6 +26,7 @@ IMPURE = {
 
 WHEN_FIRST_USED = {
     "shtab": "only a script for the shell needs it",
+    "difflib": "only a name that is not known needs it",
     "tomllib": "2 ms, and only tables of words and files of the user need it",
     "litellm": "4 s and 190 MB",
     "aiohttp": "0.2 s, and only the direct path and the proxy need it",
@@ -90,6 +91,9 @@ FOR_TYPES = {"typing_extensions": "type checkers bring it along, and only they r
 VIEWS = "engine/cli/views"
 HISTORY = "engine/message_history.py"
 FORMATS = "endstop.formats"
+FOLLOWER = "engine/follow/follower.py"
+RECORDS = "engine/records"
+RUN_EVENTS = "engine/formats/run_events.py"
 LATE = {
     (
         "engine/config.py",
@@ -101,6 +105,15 @@ LATE = {
     (HISTORY, f"{FORMATS}.export_openai"): "the same, and only messages in another form need them",
     (HISTORY, f"{FORMATS}.export_anthropic"): "the same",
     ("providers/http_provider.py", "endstop.providers.http_connections"): "imports aiohttp",
+    ("providers/clock.py", "anyio"): "only what waits needs it, and a follower only reads the clock",
+    ("providers/prices.py", "endstop.providers._wrapper"): "imports asyncio, and only the price of a provider needs it",
+    (FOLLOWER, "endstop.analysis.policy_simulation"): "20 ms, and only followers with a policy that watches need it",
+    (FOLLOWER, "endstop.check_answers"): "its dataclasses take 2 ms, and only loops with a check need them",
+    (FOLLOWER, "endstop.formats.reconstruction"): "only a run that its loop ended needs it",
+    (FOLLOWER, "endstop.providers._logging"): "imports logging, and only a record that is lost needs it",
+    (f"{RECORDS}/recorder.py", "endstop.records.event_redaction"): "only records with hidden texts need it",
+    (RUN_EVENTS, "endstop.tools.results"): "its dataclasses take 4 ms, and only results of completion calls need them",
+    ("engine/tools/function_roles.py", "endstop.tools.run_context"): "only roles that take a context need it",
     ("engine/user_errors.py", "endstop.records.known_secrets"): "only what a user's function raises is masked with it",
     ("providers/litellm.py", "endstop.providers.litellm_http"): "imports httpx, which comes with litellm, and aiohttp",
     ("providers/litellm_http.py", "httpcore._backends.anyio"): "a private module, which may be gone in a later version",
@@ -225,6 +238,32 @@ def test_importing_the_engine_imports_nothing_that_only_some_programs_use() -> N
     code = f"import sys; from endstop import Engine; print({some!r} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_importing_a_follower_imports_only_what_a_hook_runs() -> None:
+    """A hook of another agent is a process for each call of a tool, and must be done in a tenth of a second."""
+    needless = {
+        *("aiohttp", "anyio", "asyncio", "dataclasses", "difflib", "email", "html", "jinja2", "litellm", "logging"),
+        *("pydantic", "random", "rich", "socket", "sqlalchemy", "sqlite3", "ssl", "string", "subprocess", "tempfile"),
+        *("threading", "tomllib"),
+        *("endstop.analysis.summary", "endstop.check_answers", "endstop.engine", "endstop.formats.session_files"),
+        *("endstop.formats.to_events", "endstop.providers.event_stream", "endstop.providers.provider"),
+        *("endstop.records.known_secrets", "endstop.records.redaction", "endstop.tools.results"),
+        "endstop.tools.user_functions",
+    }
+    code = f"""
+import sys
+before = {{*sys.modules}}
+import endstop.follow.follower
+from endstop.decision import deferred_patterns
+new = {{*sys.modules}} - before
+compiled = [one.pattern for one in deferred_patterns._DEFERRED if "compiled" in vars(one)]
+print({needless!r} & new, len([name for name in new if name.startswith("endstop")]), compiled, sep="|")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    found, ours, compiled = done.stdout.strip().split("|")
+    assert (found, compiled) == ("set()", "[]")
+    assert int(ours) <= 97
 
 
 def test_an_import_inside_a_function_is_a_heavy_package_or_has_a_reason() -> None:

@@ -29,7 +29,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..check_answers import NOT_STARTED
+from ..command_check import NOT_STARTED
 from ..decision import events as ev
 from ..decision.call_effects import shell_command
 from ..decision.call_judgement import CallJudge, CallJudgement

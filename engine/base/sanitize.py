@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-_SEQUENCES = re.compile(
+from ..decision.deferred_patterns import deferred
+
+_SEQUENCES = deferred(
     r"""\x1b \[ [0-?]* [ -/]* [@-~]                 # CSI: colours, cursor
       | \x1b [\]P_^X] [^\x07\x1b]* (?:\x07|\x1b\\)? # OSC and its like: titles, links
       | \x1b [ -/]* [0-~]                           # the rest

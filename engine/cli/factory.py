@@ -22,7 +22,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..base.version import __version__
-from ..check_answers import check_shell
+from ..command_check import check_shell
 from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
 from ..decision.errors import did_you_mean, error_text
 from ..decision.events import RunStarted

@@ -23,7 +23,7 @@ from ..decision import events as ev
 from ..decision.transcript import estimate_tokens, message_size
 from ..event_log import Log
 from ..formats.run_events import CallResolver, completes
-from ..tools.results import NOT_RUN_WHILE_CLOSING, SKIPPED
+from ..tools.result_texts import NOT_RUN_WHILE_CLOSING, SKIPPED
 from .followed_response import FollowedResponse
 
 NO_RESULT = "The loop reported no result of this call."

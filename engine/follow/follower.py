@@ -17,15 +17,13 @@ from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, replace
 
 from ..analysis.foreign_loops import ends_without_calls, without_shipped_limit
-from ..analysis.policy_simulation import PolicySimulation
 from ..base.ids import new_run_id, new_session_id
 from ..base.version import __version__
-from ..check_answers import Impossible, Met, NotMet, answer_of
 from ..decision import (
     AnyChunk,
     AssistantMessage,
@@ -66,20 +64,22 @@ from ..decision.transcript import UNANSWERED, message_size
 from ..decision.wrong_calls import checked
 from ..event_log import Log
 from ..formats.imported_session import ImportOptions
-from ..formats.reconstruction import infer_ending
 from ..formats.run_events import PREPARED, RunStarts, write_outcome
-from ..providers._logging import log_warning
 from ..providers.clock import Clock, SystemClock
 from ..providers.prices import Prices
 from ..providers.surrogate_pairs import whole_characters, with_whole_characters
 from ..records.format import Redact
-from ..records.known_secrets import KnownSecrets
 from ..records.recorder import RecordWriter
 from ..records.scan import Scan
-from ..tools.user_functions import check_functions
+from ..tools.function_roles import check_functions
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
 from .made_calls import MadeCalls
+
+if TYPE_CHECKING:
+    from ..analysis.policy_simulation import PolicySimulation
+    from ..check_answers import Impossible, Met, NotMet
+    from ..records.known_secrets import KnownSecrets
 
 MOST_TEXTS = 30
 """Number of consecutive steps without a call after which a loop is stuck that has no limit on steps and is told what to
@@ -429,6 +429,8 @@ class Follower:
         A Stop of `until_met` or `blocked` follows if the policy has the rule `until` (`policy_for_until`). name: of the
         check.
         """
+        from ..check_answers import answer_of
+
         log, step = self._running_log(), self.facts.steps
         log.append(ev.CheckStarted(step=step, place="step", name=name))
         log.append(ev.CheckEnded(step=step, place="step", **asdict(answer_of(answer, name))))
@@ -466,6 +468,8 @@ class Follower:
             own = None if decision is None else replace(decision, rule=FOLLOWED)
             ends = own or decide(log.facts, self.policy, self._rules)
             if isinstance(ends, GoOn):
+                from ..formats.reconstruction import infer_ending
+
                 seen = infer_ending(log.facts, user_speaks=False)
                 ends = Stop(rule=FOLLOWED, reason=seen.reason, detail=seen.detail, status=seen.status)
             self._record(ends)
@@ -530,6 +534,8 @@ class Follower:
             answered=answered,
         )
         if self._watch is not None:
+            from ..analysis.policy_simulation import PolicySimulation
+
             self._watching = PolicySimulation(self._watch, started, log.facts, self._rules)
         if not answered:
             log.append(PREPARED)
@@ -730,6 +736,8 @@ class Follower:
                 self._lose_record(writer, error)
 
     def _lose_record(self, writer: RecordWriter, error: Exception) -> None:
+        from ..providers._logging import log_warning
+
         writer.abandon()
         self._writer = None
         log_warning("the record can no longer be written", record=str(writer.path), error=error_text(error))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..base.sanitize import one_line
 from ..decision import ToolCall
 from ..formats.parsing import as_dict
-from ..providers.event_stream import decode_loosely
+from ..providers.loose_json import decode_loosely
 
 KEPT = 64
 """Number of steps that are kept. A circle that is longer is told without the step at which it began."""

@@ -22,7 +22,7 @@ from ..decision import AnyChunk, Assembler, AssistantMessage, Usage
 from ..providers import ProviderError
 from ..providers.chat_stream import ChatStream, parse_whole_reply
 from ..providers.error_replies import parse_error_body
-from ..providers.event_stream import decode_loosely
+from ..providers.loose_json import decode_loosely
 from ..providers.sse_decoder import SSEDecoder
 from .imported_session import ImportedSession, Unreadable
 from .parsing import as_dict, as_list, as_text, parse_cost, parse_time

@@ -23,6 +23,7 @@ from ..decision import (
     build_outcome,
 )
 from ..decision import events as ev
+from ..decision.compared_results import fingerprint
 from ..decision.events import (
     CompletionAccepted,
     CompletionRejected,
@@ -35,12 +36,12 @@ from ..decision.events import (
 from ..decision.facts import add_usage, usage_of
 from ..decision.messages import ResultStatus
 from ..decision.outcome import RUN_STAGE_STATUS, Outcome
-from ..tools.results import ANSWER_FIELDS, SKIPPED, Completion, Continue, Phase, fingerprint, parse_completion
+from ..decision.tool_names import ANSWER_FIELDS
+from ..tools.result_texts import CANCELLED, SKIPPED
 from .imported_session import ImportedVerdict
 from .parsing import as_dict, as_list
 
 NO_RESULT = "The transcript that was imported holds no result of this call."
-CANCELLED = "Cancelled while it was running or waiting to run."
 MAX_OPEN_QUESTIONS = 100
 """Maximum number of open questions of a step, because a run's facts hold each of them. Further ones are ordinary
 calls."""
@@ -191,6 +192,8 @@ class CallResolver:
 
     def _complete(self, call: ToolCall, result: ToolResult) -> ResultStatus:
         """Accept or reject a completion, and return the status of its result."""
+        from ..tools.results import Completion, Continue, Phase, parse_completion
+
         imported = parse_completion(result.content, {})
         if result.status == "ok" and isinstance(imported, Completion):
             self._write_accepted(call, _text_argument(call, _ANSWER_ARGUMENTS) or imported.answer)
@@ -231,6 +234,8 @@ class CallResolver:
 
 def completes(result: ToolResult) -> bool:
     """Return whether this result of a completion call completes the task: its tool does not say otherwise."""
+    from ..tools.results import Completion, parse_completion
+
     return result.status == "ok" and isinstance(parse_completion(result.content, {}), Completion)
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..decision import AssistantMessage, ToolCall, ToolSpec, Usage
 from ..formats.parsing import as_dict, as_list, as_text
 from ..providers.anthropic_stream import AnthropicStream
-from ..providers.event_stream import decode_loosely
+from ..providers.loose_json import decode_loosely
 from ..providers.surrogate_pairs import encodable
 from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, UnfinishedCall, WireRequest
 

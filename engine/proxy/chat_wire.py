@@ -11,7 +11,7 @@ import msgspec
 from ..decision import AssistantMessage, ToolCall, ToolSpec, Usage
 from ..formats.parsing import as_dict, as_list
 from ..providers.chat_stream import ChatStream
-from ..providers.event_stream import decode_loosely
+from ..providers.loose_json import decode_loosely
 from ..providers.surrogate_pairs import encodable
 from .chat_assembler import ChatAssembler
 from .wire import EVENT_STREAM, OwnReply, ProxyWire, ReplyEnd, WireRequest

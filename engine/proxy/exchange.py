@@ -23,7 +23,7 @@ from ..follow.followed_response import ends_response
 from ..formats.parsing import as_dict, as_text
 from ..providers._logging import log_warning
 from ..providers.errors import Interrupted, ProtocolError, ProviderError, hide_secrets
-from ..providers.event_stream import decode_loosely
+from ..providers.loose_json import decode_loosely
 from ..providers.surrogate_pairs import encodable
 from ..records.format import Redact
 from .agent_runs import AgentRun, Continuation

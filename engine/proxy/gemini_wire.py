@@ -20,10 +20,10 @@ from ..formats.gemini_content import camel_case, join_parts, parse_parts, parts_
 from ..formats.imported_session import ImportedSession
 from ..formats.openai import parse_tools
 from ..formats.parsing import as_dict, as_list, as_text
-from ..providers.event_stream import decode_loosely
 from ..providers.gemini_format import UNSIGNED, MessageEncoder, generation
 from ..providers.gemini_schema import adapt_schema
 from ..providers.gemini_stream import GeminiStream
+from ..providers.loose_json import decode_loosely
 from ..providers.openai_format import encode_arguments
 from ..providers.surrogate_pairs import encodable
 from .wire import EVENT_STREAM, JSON, OwnReply, ProxyWire, ReplyEnd, ResponseAssembler, WireRequest, is_from_model

@@ -18,7 +18,8 @@ import msgspec
 
 from ..decision import AssistantMessage, ToolCall, ToolSpec, Usage
 from ..formats.parsing import as_dict, as_list, as_text
-from ..providers.event_stream import EventStream, decode_loosely
+from ..providers.event_stream import EventStream
+from ..providers.loose_json import decode_loosely
 from ..providers.responses_stream import ResponsesStream
 from ..providers.surrogate_pairs import EncodableEvents, encodable
 from .chat_wire import function_fields, refusal

@@ -22,7 +22,8 @@ from ..formats.parsing import as_dict, as_list, as_text
 from ..formats.response_items import merge_items
 from ..formats.session_builder import SessionBuilder
 from ..formats.text_calls import read_text_calls
-from ..providers.event_stream import EventStream, decode_loosely, json_values, quoted
+from ..providers.event_stream import EventStream, json_values, quoted
+from ..providers.loose_json import decode_loosely
 from ..providers.sse_decoder import ErrorEvent, SSEDecoder
 from ..providers.surrogate_pairs import EncodableEvents
 

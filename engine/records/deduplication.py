@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -231,7 +231,9 @@ def lacks_message(line: bytes) -> bool:
     return line.startswith(_RESPONSE) and _DELTAS in line
 
 
-_decode_parts = msgspec.json.Decoder(list[Part]).decode
+@cache
+def _decode_parts() -> Callable[[bytes], list[Part]]:
+    return msgspec.json.Decoder(list[Part]).decode
 
 
 def _decoded(parts: Sequence[Part | PartsLine | bytes]) -> Sequence[Part | PartsLine]:
@@ -240,7 +242,7 @@ def _decoded(parts: Sequence[Part | PartsLine | bytes]) -> Sequence[Part | Parts
     if len(lines) < len(parts) or not lines:
         return [one for part in parts if (one := _decoded_one(part)) is not None]
     try:
-        return _decode_parts(b"[%b]" % b",".join(lines))  # all at once is twice as fast
+        return _decode_parts()(b"[%b]" % b",".join(lines))  # all at once is twice as fast
     except DECODE_ERRORS:
         return [one for line in lines if (one := _decoded_one(line)) is not None]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -179,7 +179,10 @@ def packs(header: Header) -> bool:
     return int(header.version.split(".", 1)[0]) >= 3
 
 
-_decode: Callable[[bytes], Decoded] = msgspec.json.Decoder(Decoded).decode
+@cache
+def _decode() -> Callable[[bytes], Decoded]:
+    """Return the decoder for all types of lines. Building it takes 10 ms, which who only writes a record saves."""
+    return msgspec.json.Decoder(Decoded).decode
 
 
 def decode_generic(line: bytes, first: RunStarted | None = None) -> Decoded:
@@ -188,7 +191,7 @@ def decode_generic(line: bytes, first: RunStarted | None = None) -> Decoded:
     Raises one of `DECODE_ERRORS`.
     """
     try:
-        decoded = _decode(line)
+        decoded = _decode()(line)
     except msgspec.ValidationError:
         if b'"as_in"' not in line:
             raise
@@ -272,7 +275,7 @@ def decode_run_started(line: bytes, first: RunStarted | None = None) -> RunStart
 
     first: the first run of the file, which has what a later run's line leaves out.
     """
-    raw: Any = _decode_raw(line)
+    raw: Any = _decode_raw()(line)
     values = {name: getattr(raw, name) for name in RunStarted.__struct_fields__}
     shared = not bytes(raw.policy)
     if shared and (not raw.as_in or first is None or first.run_id != raw.as_in):
@@ -295,12 +298,13 @@ def _policy(raw: bytes) -> Policy:
 
 _field_decoders: dict[str, Callable[[bytes], Any]] = {
     "policy": _policy,
-    "tools": msgspec.json.Decoder(tuple[ToolSpec, ...]).decode,
+    "tools": lambda raw: msgspec.json.decode(raw, type=tuple[ToolSpec, ...]),
 }
 _decode_cached = lru_cache(maxsize=64)(lambda name, raw: _field_decoders[name](raw))
 
 
-def _raw_started_decoder() -> Callable[[bytes], Struct]:
+@cache
+def _decode_raw() -> Callable[[bytes], Struct]:
     """Return a decoder of RUN_STARTED that leaves the cached fields as raw JSON."""
     fields: list[Any] = []
     for field in msgspec.structs.fields(RunStarted):
@@ -315,6 +319,3 @@ def _raw_started_decoder() -> Callable[[bytes], Struct]:
             fields.append((field.name, kind, Raw(b"[]") if kind is Raw else field.default))
     fields.append(("as_in", str, ""))
     return msgspec.json.Decoder(msgspec.defstruct("_Raw", fields, tag="RUN_STARTED", kw_only=True)).decode
-
-
-_decode_raw = _raw_started_decoder()

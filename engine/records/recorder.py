@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from time import sleep
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -18,10 +18,12 @@ from ..decision import Event, WrongUse
 from .attachments import MAY_HOLD_IMAGES, AttachmentWriter
 from .compression import MAGIC, SUFFIX, begins_with, is_compressed
 from .deduplication import LineShortener
-from .event_redaction import KnownRedactor, StreamRedactor
 from .format import ATTACH_ABOVE, DrainedChunk, Header, Redact, encode_line, encode_lines
-from .known_secrets import KnownSecrets
 from .reader import read_beginning
+
+if TYPE_CHECKING:
+    from .event_redaction import KnownRedactor, StreamRedactor
+    from .known_secrets import KnownSecrets
 
 try:
     import fcntl
@@ -64,7 +66,11 @@ class RecordWriter:
         self.path = Path(path)
         self._redact = redact
         self._hiding: KnownRedactor | None = None
-        self._redactor = None if redact is None else StreamRedactor(redact)
+        self._redactor: StreamRedactor | None = None
+        if redact is not None:
+            from .event_redaction import StreamRedactor
+
+            self._redactor = StreamRedactor(redact)
         self._attachments = AttachmentWriter(named or path, attach_above)
         if self.path.suffix == SUFFIX:
             raise WrongUse(
@@ -122,6 +128,8 @@ class RecordWriter:
         Events that contain one, or in which one may begin, are then written only when the writer is flushed, which must
         be done when a response is whole.
         """
+        from .event_redaction import KnownRedactor, StreamRedactor
+
         if self._redact is None:
             self._hiding = KnownRedactor(known)
         else:

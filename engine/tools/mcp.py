@@ -40,9 +40,10 @@ from ..providers._wrapper import wait_shielded
 from ..providers.endpoint_url import public_url
 from .call_progress import progress_reporter
 from .child_process import child_environment
+from .function_roles import ROLES, check_function
 from .results import CallOutcome, ProgressUpdate
 from .tool import TOOL_TIMEOUT, Approval, Function, Tool, default_kind
-from .user_functions import ROLES, UserFunctionError, check_function
+from .user_functions import UserFunctionError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

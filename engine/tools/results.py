@@ -20,15 +20,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
-from hashlib import blake2b
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from ..decision import Image, Question, ToolCall, WrongUse
+from ..decision import Image, Question, WrongUse
 from ..decision.argument_types import describe_type
-from ..decision.compared_results import ComparedResult, compared_text
 from ..decision.messages import ResultStatus
+from ..decision.tool_names import ANSWER_FIELDS
 from ..decision.wrong_calls import checked
 from ..providers.surrogate_pairs import whole_characters
 
@@ -45,24 +44,6 @@ ITERATION_STOPPED = "[... it was not read any further ...]"
 MAX_NESTING = 250
 """Maximum nesting of a result; pydantic's JSON encoder goes no deeper."""
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
-SKIPPED = "Not run: it stood after the completion of the task."
-NOT_RUN_AFTER_QUESTION = "Not run: it stood after a question to the user. Once you have the answer, decide anew."
-"""Result of a call that may write and came after a question in its response."""
-NOT_RUN_WHILE_CLOSING = "Not run: the limit is reached."
-"""Result of a call in the closing step."""
-CANCELLED = "Cancelled while it was running or waiting to run."
-"""Result of a call that a cancellation cut off."""
-LIMIT_REACHED = "Not run to its end: a limit of the run was reached."
-"""Result of a call that changed nothing and that a limit cut off or prevented."""
-STOPPED_AT_LIMIT = (
-    "Stopped while it was running, because a limit of the run was reached. Its effect is not known: find out what it "
-    "is before you call it again."
-)
-"""Result of a call that may have changed something and that a limit cut off."""
-STILL_RUNNING = "Cancelled, but it did not stop when it was told to: it was left behind, and may still be running."
-"""Result of a cancelled call whose function kept running."""
-STILL_RUNNING_AFTER = "{} It did not stop when it was told to, and was left behind: it may still be running."
-"""Result of a call that exceeded a deadline and whose function kept running."""
 
 
 class _Checked:
@@ -269,18 +250,6 @@ def to_jsonable(value: Any) -> Any:
     return to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
 
 
-def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = (), compared: ComparedResult = "said") -> str:
-    """Return a hash that is equal for equal calls with equal results; rules recognise repeated calls by it.
-
-    compared: what of a result must be equal.
-    """
-    digest = blake2b(b"".join(image.data for image in images), digest_size=8)
-    for part in (call.name, call.arguments, compared_text(call.name, call.arguments, content, compared)):
-        digest.update(part.encode("utf-8", "surrogatepass"))
-        digest.update(b"\0")
-    return digest.hexdigest()
-
-
 def contains_iterator(value: Any) -> bool:
     """Return whether the value contains an iterator, which may block or never end."""
     return _holds_iterator(value, set())
@@ -343,8 +312,6 @@ def _consume(value: Any, left: list[int]) -> Any:
 
 # ---- reports of a completion's function
 
-ANSWER_FIELDS = ("summary", "result", "answer", "final_answer", "response", "message", "content", "text", "output")
-"""Fields of a completion's arguments or result that may hold the answer; the first with text is used."""
 _REASON_FIELDS = ("error", "reason", "feedback", "message", "detail", "details", *ANSWER_FIELDS)
 """Fields of a completion's result that may hold the reason why the work is not done; the first with text is used."""
 _DONE_FIELDS = frozenset(

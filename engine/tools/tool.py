@@ -40,19 +40,13 @@ from ..decision.transcript import tools_size
 from ..decision.wrong_calls import checked, explained
 from ..providers.surrogate_pairs import with_whole_characters
 from .call_progress import last_item
+from .function_roles import check_callable, check_functions, is_generator, signature_of, without_types
 from .not_tools import not_a_tool
 from .results import consume_iterators, contains_iterator, promised_type, returns_report
 from .run_context import context_parameter, deps_type, model_parameters, with_context
 from .schema import InvalidArguments, SchemaArguments, SignatureArguments
 from .side_effects import has_side_effects
-from .user_functions import (
-    call_user_function,
-    check_callable,
-    check_functions,
-    is_generator,
-    signature_of,
-    without_types,
-)
+from .user_functions import call_user_function
 
 Function = Callable[..., Any]
 Approval = bool | Callable[[Mapping[str, Any]], bool]

@@ -34,7 +34,7 @@ from ..http.request_checks import is_origin
 from ..providers.clock import Clock, SystemClock
 from ..service.errors import ServiceUnavailable
 from ..service.service import Service
-from ..tools.user_functions import check_functions
+from ..tools.function_roles import check_functions
 from .auth import Auth, BearerTokens, authenticate
 from .errors import error_response
 from .middleware import AccessLogMiddleware, QueryTokenMiddleware, SecurityMiddleware

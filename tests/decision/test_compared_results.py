@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from endstop.decision import ToolCall
-from endstop.decision.compared_results import AGENTS, TEST_RUNNERS, compared_text
-from endstop.tools.results import fingerprint
+from endstop.decision.compared_results import AGENTS, TEST_RUNNERS, compared_text, fingerprint
 from hypothesis import given
 from hypothesis import strategies as st
 

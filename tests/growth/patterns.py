@@ -11,12 +11,14 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 Use = Literal["match", "fullmatch", "search", "everywhere"]
 """A method of a pattern. `everywhere` stands for those that go on behind what they have found."""
 _ONCE: tuple[Use, ...] = ("match", "fullmatch", "search")
 _PACKAGE = "endstop"
+_DEFERRED = "endstop.decision.deferred_patterns"
 
 
 class UsedPattern(NamedTuple):
@@ -46,6 +48,7 @@ class Recorder:
     def __init__(self) -> None:
         self._compile: Callable[..., re.Pattern[Any]] = re._compile  # type: ignore[attr-defined]
         self._found: dict[tuple[str, str | bytes, int], tuple[int, re.Pattern[Any], set[str]]] = {}
+        self._deferred: list[Any] = []
         self._imported = False
 
     def record(self) -> None:
@@ -62,7 +65,9 @@ class Recorder:
         function = sys._getframe(1)
         caller = function.f_back
         module = caller.f_globals.get("__name__", "") if caller is not None else ""
-        if caller is not None and module.startswith(f"{_PACKAGE}."):
+        if caller is not None and module == _DEFERRED:
+            self._deferred.append(caller.f_locals["self"])
+        elif caller is not None and module.startswith(f"{_PACKAGE}."):
             known = self._found.setdefault(
                 (module, compiled.pattern, compiled.flags), (caller.f_lineno, compiled, set())
             )
@@ -72,6 +77,11 @@ class Recorder:
 
     def patterns(self) -> Iterator[UsedPattern]:
         """Those that were compiled so far."""
+        homes = _homes()
+        for one in self._deferred:
+            module, line = homes[id(one)]
+            compiled = one.compiled
+            self._found.setdefault((module, compiled.pattern, compiled.flags), (line, compiled, {"compile"}))
         for (module, _, _), (line, pattern, functions) in sorted(
             self._found.items(), key=lambda one: (one[0][0], one[1][0])
         ):
@@ -84,7 +94,8 @@ class Recorder:
 
 def _methods(module: str, pattern: re.Pattern[Any]) -> set[str]:
     """The methods that the module calls on the names of this pattern."""
-    names = [name for name, value in vars(sys.modules[module]).items() if value is pattern]
+    constants = vars(sys.modules[module]).items()
+    names = [name for name, value in constants if value is pattern or _compiled(value) is pattern]
     source = inspect.getsource(sys.modules[module])
     return {
         found
@@ -94,9 +105,44 @@ def _methods(module: str, pattern: re.Pattern[Any]) -> set[str]:
     }
 
 
+def _compiled(value: Any) -> Any:
+    return value.compiled if isinstance(value, sys.modules[_DEFERRED].DeferredPattern) else None
+
+
+def _homes() -> dict[int, tuple[str, int]]:
+    """The module and the line of each deferred pattern, by its id: it is a constant of a module, or within one."""
+    kind = sys.modules[_DEFERRED].DeferredPattern
+    homes: dict[int, tuple[str, int]] = {}
+    for name, module in sorted(sys.modules.items()):
+        if not name.startswith(f"{_PACKAGE}.") or not any(map(partial(_holds, kind), vars(module).values())):
+            continue
+        lines = inspect.getsource(module).splitlines()
+        for constant, value in vars(module).items():
+            line = next((at for at, text in enumerate(lines, 1) if text.startswith(f"{constant} = ")), 0)
+            for one in _members(value):
+                if isinstance(one, kind) and line:  # otherwise it is imported from its home
+                    homes[id(one)] = name, line
+    return homes
+
+
+def _holds(kind: type, value: Any) -> bool:
+    return any(isinstance(one, kind) for one in _members(value))
+
+
+def _members(value: Any) -> Iterator[Any]:
+    """A value, and what is in it if it is a tuple or a dict."""
+    yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ():
+        if isinstance(one, tuple):
+            yield from one
+        else:
+            yield one
+
+
 def import_all() -> None:
-    """Import every module of the package."""
+    """Import every module of the package, and compile what would be compiled when it is first used."""
     package = importlib.import_module(_PACKAGE)
     for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
         if not module.name.endswith("__main__") and ".migrations." not in module.name:
             importlib.import_module(module.name)
+    sys.modules[_DEFERRED].compile_deferred()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from endstop.decision import POLICIES, echoes, finish_words, progress_counts, text_kinds
+from endstop.decision import POLICIES, deferred_patterns, echoes, finish_words, progress_counts, text_kinds
 from endstop.providers.prices import Prices
 from endstop.proxy.proxy_server import RunFollowers
 
@@ -18,7 +18,9 @@ COMPILED = (text_kinds._phrases, text_kinds._pattern, text_kinds._error)
 async def test_what_texts_are_judged_with_is_compiled_before_the_first_request(text: str, tmp_path: Path) -> None:
     for one in (*COMPILED, text_kinds._classify):
         one.cache_clear()
+    late = deferred_patterns.deferred("late")
     async with proxied(Provider(), tmp_path):
+        assert "compiled" in vars(late)
         before = [one.cache_info().misses for one in COMPILED]
         assert sum(before) > 0
         text_kinds.classify_text(text)

@@ -14,8 +14,8 @@ from endstop.decision import Rule
 from endstop.follow import Follower
 from endstop.providers import Scripted
 from endstop.service import Service
+from endstop.tools.function_roles import ROLES, check_functions
 from endstop.tools.mcp import _check_approval
-from endstop.tools.user_functions import ROLES, check_functions
 from endstop.web import web
 
 
