@@ -11,7 +11,8 @@ import asyncio
 import os
 from collections.abc import Mapping
 
-from ..decision import GoOn, WrongUse
+from ..decision import GoOn, Stop, WrongUse
+from ..decision.decisions import FOLLOWED
 from ..decision.rules import rejection_message
 from ..decision.until_facts import UNTIL
 from ..follow.agent_check import AgentCheck
@@ -77,9 +78,12 @@ async def _check(
         why = f"{facts.in_vain} checks in a row were no better"
     elif memory.sent_on + 1 >= most_sent_on(event.agent, environ):
         why = f"the agent was sent on {memory.sent_on} times in a row"
-    decision = None if why else follower.reject(facts.told_detail, UNTIL)
+    if why:
+        follower.end(Stop(rule=FOLLOWED, reason="until_stalled", detail=f"`{until.name}` is not met, and {why}"))
+        return HookAnswer(say=f"endstop: `{until.name}` is not met, and {why}, so the agent ends")
+    decision = follower.reject(facts.told_detail, UNTIL)
     if not isinstance(decision, GoOn):
-        return HookAnswer(say=f"endstop: `{until.name}` is not met, and {why or 'nothing comes of it'}: the agent ends")
+        return HookAnswer(say=f"endstop: `{until.name}` is not met, and the agent ends: {decision.detail}")
     memory.sent_on += 1
     memory.told = rejection_message(facts.told_detail)
     follower.said(memory.told)
