@@ -1,7 +1,8 @@
-"""`endstop hook --until`: an agent is sent on at its end while the check is not met, as long as that brings something."""
+"""`endstop hook --until`: an agent is sent on at its end while the check is not met and that brings something."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,7 @@ def checks(work: Path) -> int:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-async def test_an_agent_that_says_done_at_once_is_sent_on_works_and_is_let_go(name: str, work: Path) -> None:
+def test_an_agent_that_says_done_at_once_is_sent_on_works_and_is_let_go(name: str, work: Path) -> None:
     agent = HookedAgent(name, settings_in(work.parent, NEEDS_ONE), work)
     agent.prompt("Write one.txt.")
     assert "FAILED: one.txt is missing" in agent.end()
@@ -37,11 +38,11 @@ async def test_an_agent_that_says_done_at_once_is_sent_on_works_and_is_let_go(na
     assert checks(work) == 2
     ((prompt, outcome),) = runs_of(agent.record)
     assert (prompt, outcome.stop_reason, outcome.work) == ("Write one.txt.", "until_met", "checked")
-    assert (await replay(agent.record)).same
+    assert asyncio.run(replay(agent.record)).same
 
 
 @pytest.mark.parametrize("name", AGENTS)
-async def test_an_agent_that_says_done_for_ever_is_checked_and_told_once(name: str, work: Path) -> None:
+def test_an_agent_that_says_done_for_ever_is_checked_and_told_once(name: str, work: Path) -> None:
     agent = HookedAgent(name, settings_in(work.parent, NEEDS_ONE), work)
     agent.prompt("Write one.txt.")
     assert agent.end()
@@ -50,7 +51,7 @@ async def test_an_agent_that_says_done_for_ever_is_checked_and_told_once(name: s
     assert checks(work) == 1
     ((_, outcome),) = runs_of(agent.record)
     assert (outcome.status, outcome.stop_reason, outcome.work) == ("exhausted", "until_stalled", "wrong")
-    assert (await replay(agent.record)).same
+    assert asyncio.run(replay(agent.record)).same
 
 
 def test_an_agent_whose_changes_make_nothing_better_is_let_go(work: Path) -> None:

@@ -14,10 +14,12 @@ from endstop import read_record
 from endstop.agent_hook import hook_session
 from endstop.agent_hook.event_handling import answer_event
 from endstop.agent_hook.hook_log import MAX_BYTES, NAME, log_line
+from endstop.base.version import __version__
 from endstop.decision import events as ev
 from endstop.replay import replay
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from .hooked_agents import HookedAgent, settings_in
 
@@ -33,24 +35,28 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> HookedAgent:
     return agent
 
 
+def _gone_on(session: HookedAgent, folder: Path) -> HookedAgent:
+    """The same agent, whose hook has its state in a copy of that folder."""
+    shutil.copytree(session.settings.folder, folder)
+    on = HookedAgent("claude", replace(session.settings, folder=folder), session.work)
+    on.turn, on.number = session.turn, session.number
+    return on
+
+
+@settings(max_examples=25)  # each makes up to eight calls
 @given(data=st.data())
 def test_a_session_goes_on_whose_process_was_killed_at_any_byte(session: HookedAgent, data: st.DataObject) -> None:
     state = session.settings.folder / "s1.state"
     whole = {path: path.read_bytes() for path in (session.record, state)}
     torn = data.draw(st.sampled_from([session.record, state, None]), label="torn")
-    folder = Path(shutil.copytree(session.settings.folder, session.work / "copy", dirs_exist_ok=True))
-    for path, content in whole.items():
-        (folder / path.name).write_bytes(content)
-    (folder / NAME).unlink(missing_ok=True)
+    folder = session.work / "copy"
+    shutil.rmtree(folder, ignore_errors=True)
+    on = _gone_on(session, folder)
     if torn is None:  # the record was written, the state was not
         (folder / session.record.name).write_bytes(whole[session.record] + b'{"type":"ROUND_STARTED","se')
     else:
         length = data.draw(st.integers(0, len(whole[torn]) - 1), label="bytes left")
         (folder / torn.name).write_bytes(whole[torn][:length])
-    on = HookedAgent("claude", settings_in(session.work), session.work)
-    on.settings = settings_in(folder.parent / "none")
-    on.settings = type(on.settings)(policy=session.settings.policy, folder=folder)
-    on.turn, on.number = session.turn, session.number
     for _ in range(8):
         on.call("echo same", "same")
         if on.ended:
@@ -59,18 +65,12 @@ def test_a_session_goes_on_whose_process_was_killed_at_any_byte(session: HookedA
     assert on.denied == 1
     assert on.ended
     assert read_record(folder / "s1.jsonl").runs
-    for path in folder.glob("*.broken"):
-        path.unlink()
 
 
-async def test_what_a_killed_process_wrote_is_cut_off_and_the_rest_replays(
-    session: HookedAgent, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(session.settings.folder, tmp_path / "hook"))
+async def test_what_a_killed_process_wrote_is_cut_off(session: HookedAgent, tmp_path: Path) -> None:
+    on, folder = _gone_on(session, tmp_path / "hook"), tmp_path / "hook"
     with open(folder / "s1.jsonl", "ab") as file:
         file.write(b'{"type":"ROUND_STARTED","seq":')
-    on = HookedAgent("claude", type(session.settings)(policy=session.settings.policy, folder=folder), tmp_path)
-    on.turn, on.number = session.turn, session.number
     on.call("ls", "one.txt")
     on.end()
     (run,) = read_record(folder / "s1.jsonl").runs
@@ -78,13 +78,11 @@ async def test_what_a_killed_process_wrote_is_cut_off_and_the_rest_replays(
     assert (await replay(folder / "s1.jsonl")).same
 
 
-async def test_the_state_is_read_from_the_record_where_it_is_of_another_version(
-    session: HookedAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = Path(shutil.copytree(session.settings.folder, tmp_path / "hook"))
-    monkeypatch.setattr(hook_session, "__version__", "99.0")
-    on = HookedAgent("claude", type(session.settings)(policy=session.settings.policy, folder=folder), tmp_path)
-    on.turn, on.number = session.turn, session.number
+async def test_a_state_of_another_version_is_read_from_the_record(session: HookedAgent, tmp_path: Path) -> None:
+    on, folder = _gone_on(session, tmp_path / "hook"), tmp_path / "hook"
+    state = folder / "s1.state"
+    state.write_bytes(state.read_bytes().replace(f'"version":"{__version__}"'.encode(), b'"version":"0.0.1"'))
+    assert b"0.0.1" in state.read_bytes()
     for _ in range(3):
         on.call("echo same", "same")
     assert on.denied == 1  # at the seventh, as if nothing had been
@@ -133,20 +131,20 @@ def test_a_lock_that_is_held_lets_the_agent_go_on(tmp_path: Path, monkeypatch: p
         (b'{"session_id": "s"}', ""),
         (b'{"session_id": "s", "hook_event_name": ["Stop"]}', ""),
         (b'{"session_id": "../../s", "hook_event_name": "PostToolUse", "tool_input": [1], "tool_response": 3}', ""),
-        (b'{"session_id": "\\ud800", "hook_event_name": "PostToolUse", "tool_response": {"a": [null]}}', ""),
+        (b'{"session_id": "\\ud800", "hook_event_name": "PostToolUse", "tool_response": {}}', "surrogate pair"),
     ],
 )
 def test_what_is_no_event_of_an_agent_is_answered_with_nothing(given: bytes, logged: str, tmp_path: Path) -> None:
-    settings = settings_in(tmp_path)
-    assert answer_event(given, settings, {}) == b""
-    log = settings.folder / NAME
+    folder = settings_in(tmp_path).folder
+    assert answer_event(given, settings_in(tmp_path), {}) == b""
+    log = folder / NAME
     said = log.read_text(encoding="utf-8") if log.exists() else ""
     assert logged in said
     assert said.count("\n") == bool(logged)
-    assert not [path for path in tmp_path.rglob("*") if settings.folder not in path.parents and path != settings.folder]
+    assert not [path for path in tmp_path.rglob("*") if folder not in path.parents and path != folder]
 
 
-@pytest.mark.parametrize("name", ["hook", "hook/s1.state", "hook/s1.lock", "hook/s1.jsonl"])
+@pytest.mark.parametrize("name", ["hook", "hook/s1.state", "hook/s1.lock", "hook/s1.new"])
 def test_a_state_that_cannot_be_written_lets_the_agent_go_on(name: str, tmp_path: Path) -> None:
     agent = HookedAgent("claude", settings_in(tmp_path), tmp_path)
     place = tmp_path / name
@@ -177,7 +175,7 @@ def _work_of_a_call(agent: HookedAgent) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("early", "late"), [(50, 200), pytest.param(50, 1_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("early", "late"), [(30, 100), pytest.param(200, 1_000, marks=pytest.mark.long)])
 def test_a_call_costs_the_same_at_any_length_of_the_session(early: int, late: int, tmp_path: Path) -> None:
     agent = HookedAgent("codex", settings_in(tmp_path), tmp_path)
     agent.prompt("Read them all.")
@@ -189,5 +187,5 @@ def test_a_call_costs_the_same_at_any_length_of_the_session(early: int, late: in
         else:
             agent.call(f"cat part{number}.txt", f"part {number} holds {number * 7}")
     assert work[late] < 1.02 * work[early]
-    assert sizes[late] < sizes[early] + 5_000  # the marks of the latest 192 steps
+    assert sizes[late] < sizes[early] + 10_000  # the marks of the latest 192 steps
     assert agent.denied == 0
