@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from ..agent_hook.hook_settings import AGENT_SECONDS, HookSettings, state_folder
+from ..agent_hook.start_settings import AGENT_SECONDS, HookSettings, state_folder
 from ..decision import POLICIES, Policy, WrongUse
 from ..decision.until_rules import policy_for_until
 from ..follow.follower import followed_policy
@@ -132,7 +132,7 @@ def answer_agent(words: list[str]) -> int:
 
 def answer_stdin(settings: HookSettings) -> int:
     """Answer the event on stdin on stdout."""
-    from ..agent_hook.event_handling import answer_event
+    from ..agent_hook.handler import answer_event
 
     os.umask(0o077)
     left = memoryview(answer_event(b"" if sys.stdin is None else sys.stdin.buffer.read(), settings))

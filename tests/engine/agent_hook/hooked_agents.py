@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from endstop import read_record
-from endstop.agent_hook.event_handling import answer_event
-from endstop.agent_hook.hook_log import NAME
-from endstop.agent_hook.hook_settings import HookSettings
+from endstop.agent_hook.failure_log import NAME
+from endstop.agent_hook.handler import answer_event
+from endstop.agent_hook.start_settings import HookSettings
 from endstop.decision import Outcome, Policy
 from endstop.decision.events import RunFinished
 from endstop.decision.until_rules import policy_for_until

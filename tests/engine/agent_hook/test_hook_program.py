@@ -34,7 +34,7 @@ NEEDLESS = (
     "litellm",
     "pydantic",
     "rich",
-    "endstop.agent_hook.hook_check",
+    "endstop.agent_hook.end_check",
     "endstop.cli.commands",
     "endstop.cli.factory",
     "endstop.cli.main",
@@ -66,7 +66,7 @@ def test_an_event_imports_no_other_command_and_nothing_for_a_check(tmp_path: Pat
     ran = _program("--record", str(tmp_path / "hook"), "--until", "pytest -q", "--watch", event=_EVENT, code=code)
     assert (ran.returncode, ran.stdout) == (0, "")
     imported = ran.stderr.split()
-    assert "endstop.agent_hook.event_handling" in imported
+    assert "endstop.agent_hook.handler" in imported
     assert [name for name in NEEDLESS if name in imported] == []
     assert len(imported) < MOST_MODULES
     assert (tmp_path / "hook" / "s1.jsonl").exists()

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from endstop import read_record
-from endstop.agent_hook import hook_session
-from endstop.agent_hook.event_handling import answer_event
-from endstop.agent_hook.hook_log import MAX_BYTES, NAME, log_line
+from endstop.agent_hook import agent_session
+from endstop.agent_hook.failure_log import MAX_BYTES, NAME, log_line
+from endstop.agent_hook.handler import answer_event
 from endstop.base.version import __version__
 from endstop.decision import events as ev
 from endstop.replay import replay
@@ -108,14 +108,14 @@ async def test_calls_that_end_at_once_in_several_processes_are_all_recorded(tmp_
 
 
 def test_a_lock_that_is_held_lets_the_agent_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hook_session, "LOCK_PAUSE", 0.0)
-    monkeypatch.setattr(hook_session, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(agent_session, "LOCK_PAUSE", 0.0)
+    monkeypatch.setattr(agent_session, "LOCK_SECONDS", 0.0)
     agent = HookedAgent("claude", settings_in(tmp_path), tmp_path)
     agent.prompt("Go.")
     with open(agent.settings.folder / "s1.lock", "ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert agent.ask("PreToolUse", tool_name="Bash", tool_input={}) == {}
-    assert "SessionBusy" in agent.log
+    assert "HookBusy" in agent.log
     assert agent.log.count("\n") == 1
 
 

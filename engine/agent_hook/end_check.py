@@ -21,10 +21,10 @@ from ..follow.agent_check import AgentCheck
 from ..follow.follower import Follower
 from ..until_settings import UntilSettings
 from ..work.work_fingerprint import WorkFingerprint
-from .hook_answers import ACCEPTED, HookAnswer
-from .hook_events import Agent, HookEvent
-from .hook_session import CheckMemory
-from .hook_settings import HookSettings
+from .accepted_answers import ACCEPTED, HookAnswer
+from .agent_session import CheckMemory
+from .payloads import Agent, HookEvent
+from .start_settings import HookSettings
 
 IN_VAIN = 2
 """Checks in a row, each of changed work and no better than before, after which an agent is let go."""

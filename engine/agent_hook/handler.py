@@ -19,16 +19,16 @@ from ..decision import events as ev
 from ..decision.repetition import call_mark_of
 from ..follow.follower import Follower
 from ..formats.agent_notes import split_words
+from .accepted_answers import HookAnswer, answer_json
 from .agent_proxy import ACTS, CHECKS, proxy_before
-from .hook_answers import HookAnswer, answer_json
-from .hook_events import HookEvent, read_event
-from .hook_log import log_line
-from .hook_session import BegunCall, HookState, Stage, session_of
-from .hook_settings import HookSettings
-from .hook_stages import NOTHING, after_step, before_call
+from .agent_session import BegunCall, HookState, Stage, session_of
+from .circle_stages import NOTHING, after_step, before_call
+from .failure_log import log_line
+from .payloads import HookEvent, read_event
+from .start_settings import HookSettings
 
 if TYPE_CHECKING:
-    from .hook_check import EndCheck
+    from .end_check import EndCheck
 
 
 def answer_event(given: bytes, settings: HookSettings, environ: Mapping[str, str] = os.environ) -> bytes:
@@ -142,7 +142,7 @@ class _Handling:
 
     def _check(self) -> EndCheck:
         """Return the check of the session. What it needs is imported only here."""
-        from .hook_check import EndCheck
+        from .end_check import EndCheck
 
         state = self._state
         return EndCheck(self._settings, self._event.folder, self._follower, state.check, self._guarded)

@@ -19,9 +19,9 @@ from ..decision.repetition import call_mark_of
 from ..decision.step_history import PROGRESS, StepKind
 from ..follow.end_text import what_happened
 from ..follow.follower import Follower
-from .hook_answers import HookAnswer, can
-from .hook_events import Agent, HookEvent
-from .hook_session import Stage
+from .accepted_answers import HookAnswer, can
+from .agent_session import Stage
+from .payloads import Agent, HookEvent
 
 NEW: frozenset[StepKind] = PROGRESS | {"acted", "answered", "same_call_news"}
 """Kinds of steps after which a circle has been left."""

@@ -22,7 +22,7 @@ from msgspec import Struct
 from ..base.version import __version__
 from ..decision import Policy, WrongUse
 from ..follow.follower_snapshot import FollowerSnapshot, snapshot_of_record
-from .hook_events import HookEvent
+from .payloads import HookEvent
 
 try:
     import fcntl
@@ -37,7 +37,7 @@ LOCK_PAUSE = 0.005
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 
 
-class SessionBusy(Exception):
+class HookBusy(Exception):
     """Other processes of the session were at work for `LOCK_SECONDS`."""
 
 
@@ -121,13 +121,13 @@ class HookSession:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes of the session waiting. Raises SessionBusy."""
+        """Keep other processes of the session waiting. Raises HookBusy."""
         with open(self._lock_file, "ab") as file:
             if _LOCKS:
                 ends = time.monotonic() + LOCK_SECONDS
                 while not _taken(file.fileno()):
                     if time.monotonic() >= ends:
-                        raise SessionBusy(f"other hooks of session {self.id} have worked for {LOCK_SECONDS:g} seconds")
+                        raise HookBusy(f"other hooks of session {self.id} have worked for {LOCK_SECONDS:g} seconds")
                     time.sleep(LOCK_PAUSE)
             yield
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from .hook_events import Agent, EventKind, HookEvent
+from .payloads import Agent, EventKind, HookEvent
 
 Does = Literal["tell", "deny", "end", "send_on", "say"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from endstop import read_record
-from endstop.agent_hook.event_handling import answer_event
+from endstop.agent_hook.handler import answer_event
 from endstop.decision import events as ev
 from endstop.replay import replay
 
