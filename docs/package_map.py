@@ -51,7 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("service",),
     ("process",),
     ("http",),
-    ("web", "proxy", "viewer", "adapters", "agent_setup"),
+    ("web", "proxy", "viewer", "adapters", "agent_hook", "agent_setup"),
     ("html_export",),
     ("cli", "testing"),
 )
