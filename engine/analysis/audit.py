@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -15,6 +16,8 @@ from ..decision import (
     EvaluationVerdict,
     Event,
     Facts,
+    LimitUse,
+    Outcome,
     Policy,
     Status,
     TextKind,
@@ -29,6 +32,7 @@ from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
 from ..decision.run_origin import is_foreign
 from ..decision.until_rules import ALL_GUARDS, ALL_RULES
+from .anchors import CheckResult, check_result
 from .foreign_loops import without_shipped_limit
 from .policy_simulation import BacktestResult, Finding, Parting, backtest
 from .summary import ResourceUse, RunSummary, is_error
@@ -72,6 +76,10 @@ class AuditedRun(Struct, kw_only=True):
     """Whether a fork copied all of it."""
     status: Status | None
     stop_reason: str
+    limit: LimitUse | None
+    """The limit that ended the run; None if none did, or if it is not recorded."""
+    waits_for: Literal["answer", "approval", "steps"]
+    """What a paused run waits for."""
     detail: str
     answer: str
     verdict: EvaluationVerdict
@@ -87,6 +95,12 @@ class AuditedRun(Struct, kw_only=True):
     """The step at which the work was reported as done; None if it never was."""
     done_by: str
     """Name of the completion tool, or `text`."""
+    phases: list[tuple[int, str]]
+    """Progress that a completion tool reported: percentage and summary."""
+    pending_issues: tuple[str, ...]
+    """What the completion left open."""
+    ms: int
+    """Milliseconds that it took; 0 if the record has no times."""
     last_text: TextKind | None
     """The kind of the text that ended the run; None if its last step made calls."""
     wasted_steps: int
@@ -136,6 +150,12 @@ class AuditedCall(Struct, kw_only=True):
     """The beginning of the result."""
     failed: bool = False
     """Whether it counts as an error: by its status or, in a foreign loop, by its result."""
+    changed: bool = False
+    """Whether it changed the work, as far as that is known."""
+    may_have_changed: bool = False
+    """Whether it is unknown what it did, so that it may have changed the work."""
+    check: CheckResult | None = None
+    """What a check said of the work; None for any other call, and for a check whose result does not say it."""
 
 
 class AuditedAnchor(Struct, frozen=True, kw_only=True):
@@ -164,6 +184,8 @@ class PolicyStop(Struct, frozen=True, kw_only=True):
     step: int | None
     """The step after which it would have stopped; None if it would not have stopped, or that is unknown."""
     saved_steps: int
+    before_change: bool
+    """Whether it would have stopped before the last change of the work."""
     rule: str
     """The rule or guard with its priority, such as `P0.5 control_flow`."""
     says: str
@@ -220,7 +242,8 @@ class _RunAuditor:
         self._steps: list[AuditedStep] = []
         self._made = self._copied = 0
         self._calls: dict[str, AuditedCall] = {}
-        self._early: dict[str, tuple[ResultStatus, str, bool]] = {}
+        self._early: dict[str, dict[str, Any]] = {}
+        """What the results say of calls whose response has not ended, by call id."""
         carried = started.carried.questions if started.carried is not None else ()
         self._approvals = {question.call_id: question.tool for question in carried if question.tool is not None}
         """The tools of the calls that wait for the user's approval, by call id."""
@@ -258,7 +281,7 @@ class _RunAuditor:
                     for call in message.calls
                 ]
                 for call in calls:  # a call that only reads may finish before the response does
-                    call.status, call.result, call.failed = self._early.pop(call.id, (None, "", False))
+                    _set(call, self._early.pop(call.id, {}))
                     self._calls[call.id] = call
                 step = self._step
                 step.text, step.calls, step.usage = message.text[:MAX_TEXT], calls, event.usage
@@ -301,10 +324,20 @@ class _RunAuditor:
 
     def _result(self, event: ev.ToolCallResult) -> None:
         call, failed = self._calls.get(event.call_id), is_error(event, self._facts, self._judge)
+        judged = self._judge.judge(event, self._facts)
+        ordinary = self._kinds.get(event.name, "ordinary") == "ordinary"
+        said = {
+            "status": event.status,
+            "result": event.content[:MAX_TEXT],
+            "failed": failed,
+            "changed": judged.changed,
+            "may_have_changed": judged.effect == "unknown" and not judged.changed and ordinary,
+            "check": check_result(event, judged) if ordinary else None,
+        }
         if call is None:
-            self._early[event.call_id] = event.status, event.content[:MAX_TEXT], failed
+            self._early[event.call_id] = said
         else:
-            call.status, call.result, call.failed = event.status, event.content[:MAX_TEXT], failed
+            _set(call, said)
         if failed:
             self._failed[event.name] += 1
         if event.fingerprint:
@@ -321,6 +354,7 @@ class _RunAuditor:
         """Return the audit of the run, with the step at which each policy would have ended it."""
         digest = backtested.digest
         outcome = self._finished.outcome if self._finished is not None else None
+        phases = outcome.phases if outcome is not None else ()
         after = digest.after_done
         by_text = digest.done is not None and not self._accepted
         return AuditedRun(
@@ -333,6 +367,8 @@ class _RunAuditor:
             is_copy=digest.is_copy,
             status=digest.status,
             stop_reason=digest.stop_reason,
+            limit=_ending_limit(outcome),
+            waits_for=_waits_for(outcome),
             detail=outcome.detail if outcome is not None else "",
             answer=outcome.answer[:MAX_TEXT] if outcome is not None else "",
             verdict=digest.verdict,
@@ -342,6 +378,12 @@ class _RunAuditor:
             failed_calls=digest.failed_calls,
             done_at=digest.done.steps if digest.done is not None else None,
             done_by="text" if by_text else self._accepted,
+            phases=[
+                (phase.get("completion_percentage") or 0, str(phase.get("summary") or "")[:MAX_TEXT])
+                for phase in phases
+            ],
+            pending_issues=outcome.pending_issues if outcome is not None else (),
+            ms=digest.used.ms,
             last_text=digest.last_text,
             wasted_steps=digest.wasted_steps,
             wasted_output_tokens=after.usage.output_tokens if after is not None else 0,
@@ -362,6 +404,28 @@ class _RunAuditor:
         )
 
 
+def _set(call: AuditedCall, said: dict[str, Any]) -> None:
+    for name, value in said.items():
+        setattr(call, name, value)
+
+
+def _ending_limit(outcome: Outcome | None) -> LimitUse | None:
+    """Return the hard limit that ended a run."""
+    for name, use in outcome.limits.items() if outcome is not None else ():
+        base = name.removeprefix("session_").removeprefix("budget_")
+        reached = not use.soft and use.used >= use.allowed
+        if outcome is not None and reached and STOP_REASONS.get(base) == outcome.stop_reason:
+            return use
+    return None
+
+
+def _waits_for(outcome: Outcome | None) -> Literal["answer", "approval", "steps"]:
+    questions = outcome.questions if outcome is not None else ()
+    if any(question.tool is not None for question in questions):
+        return "approval"
+    return "steps" if any(question.extends for question in questions) else "answer"
+
+
 def _completion_in(step: AuditedStep) -> str:
     """Return the completion tool that a step called; empty if it called none."""
     return next((call.name for call in step.calls if call.kind == "completion"), "")
@@ -379,6 +443,7 @@ def _policy_stop(policy: Policy, finding: Finding, made: int) -> PolicyStop:
         parting=finding.parting,
         step=stops.steps if stops is not None else None,
         saved_steps=made - stops.steps if stops is not None else 0,
+        before_change=finding.before_change,
         rule=f"{rule.priority} {rule.name}" if rule is not None else finding.rule,
         says=rule.says if rule is not None else "",
         line=_policy_line(policy, finding),
