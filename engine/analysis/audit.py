@@ -76,6 +76,8 @@ class AuditedRun(Struct, kw_only=True):
     """Whether a fork copied all of it."""
     status: Status | None
     stop_reason: str
+    error: str | None
+    """The kind of the provider's latest error, with no response after it; None if there is none."""
     limit: LimitUse | None
     """The limit that ended the run; None if none did, or if it is not recorded."""
     waits_for: Literal["answer", "approval", "steps"]
@@ -367,6 +369,7 @@ class _RunAuditor:
             is_copy=digest.is_copy,
             status=digest.status,
             stop_reason=digest.stop_reason,
+            error=self._facts.error_kind if self._facts.provider_error is not None else None,
             limit=_ending_limit(outcome),
             waits_for=_waits_for(outcome),
             detail=outcome.detail if outcome is not None else "",

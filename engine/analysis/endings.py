@@ -114,3 +114,20 @@ ENDINGS: dict[str, Ending] = {
     # any other name
     "other": Ending("It ended at step {step} as “{name}”"),
 }
+
+PROVIDER_ERRORS: dict[str, str] = {
+    "auth": "Check the API key: it is missing, wrong, or has no access to this model.",
+    "not_found": "Check the model's name (--model) and the endpoint (--api-base).",
+    "quota": "The account has no credit or quota left: add credit, or use another key or model.",
+    "rate_limit": "Wait and run again, or use another key or model.",
+    "connection": "Check that the endpoint is running and that --api-base is right.",
+    "timeout": "The endpoint is slow or hangs: run again, or use another one.",
+    "server": "The provider returned a server error. Retry later or use another provider.",
+    "context_overflow": "Use a model with a larger context, or a smaller task.",
+    "bad_request": "The provider rejected the request: see its message above.",
+    "protocol": "Check that the endpoint speaks the API of --provider, chat completions with --api-base alone.",
+    "interrupted": "The connection was lost during the response: run again.",
+    "degenerate": "Run again, or use another model or temperature.",
+    "cancelled": "The request was cancelled from outside: run again.",
+}
+"""Advice on an error of the model's provider, by its kind (`providers/errors.py`)."""

@@ -19,7 +19,7 @@ from ..base.sanitize import one_line
 from ..decision import LimitUse, Usage
 from ..decision.run_origin import is_foreign
 from .audit import Audit, AuditedAnchor, AuditedRun, AuditedStep, PolicyStop
-from .endings import ENDINGS, Ending
+from .endings import ENDINGS, PROVIDER_ERRORS, Ending
 
 Known = Literal["passed", "failed", "said", "unknown"]
 """What is known of the work. `said`: reported as done, and not checked."""
@@ -117,7 +117,7 @@ def verdict_of(audited: Audit, *, record: str = "", state: Literal["", "running"
     record: the file of the record, as people know it, for the commands of `next`; without it there are none. state:
     what a session does whose latest run has no end; empty if nobody runs it.
     """
-    runs = [run for run in audited.runs if not run.is_copy] or audited.runs
+    runs = [run for run in audited.runs if not run.is_copy and run.made] or audited.runs[-1:]
     latest = runs[-1] if runs else None
     foreign = is_foreign(audited.engine)
     steps = sum(run.made - run.copied for run in runs)
@@ -126,7 +126,7 @@ def verdict_of(audited: Audit, *, record: str = "", state: Literal["", "running"
     runs_on = ending in ("running", "queued")
     found = ENDINGS.get(ending, ENDINGS["other"])
     return Verdict(
-        sentence=_sentence(found, latest, len(audited.runs)),
+        sentence=_sentence(found, latest, audited.runs),
         ending=ending,
         known=_known(latest),
         facts=", ".join((counted(steps, "step"), time_words(ms), cost_words(audited.usage))),
@@ -165,15 +165,15 @@ def _is_empty(step: AuditedStep) -> bool:
     return not step.calls and not step.text.strip()
 
 
-def _sentence(ending: Ending, run: AuditedRun | None, runs: int) -> str:
+def _sentence(ending: Ending, run: AuditedRun | None, runs: Sequence[AuditedRun]) -> str:
     if run is None:
         return "The recording holds no step."
     name = one_line(run.stop_reason.removeprefix("custom:").replace("_", " "), _LONGEST)
     words = ending.sentence.format(step=run.made, of=_use(run.limit, run.stop_reason), name=name)
     if run.done_at is not None and run.wasted_steps:
         words += f", {counted(run.wasted_steps, 'step')} after it said it was done"
-    if runs > 1:
-        words = f"Run {run.number} of {runs}: {words[0].lower()}{words[1:]}"
+    if len(runs) > 1:
+        words = f"Run {run.number} of {len(runs)}: {words[0].lower()}{words[1:]}"
     by = one_line(run.evaluated_by or "", _LONGEST)
     match run.work:
         case "checked":
@@ -237,8 +237,10 @@ def _notes(run: AuditedRun, foreign: bool) -> Iterator[str]:
     if foreign:
         return
     first = one_line(run.detail.partition("\n")[0], 300)
-    if first and run.status in ("exhausted", "failed", "cancelled"):
-        yield first
+    if first and run.limit is None and run.status in ("exhausted", "failed", "cancelled"):
+        yield first.replace(f"{run.error}:", f"{(run.error or '').replace('_', ' ')}:", 1) if run.error else first
+    if run.error in PROVIDER_ERRORS and run.status == "failed":
+        yield PROVIDER_ERRORS[run.error]
     if run.failed_calls and run.work == "said":
         names = ", ".join(one_line(name, 40) for name in run.failed_calls[:4])
         yield f"{names} failed earlier, and no later call made up for it"

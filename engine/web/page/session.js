@@ -15,8 +15,9 @@ import { follow } from "./stream.js";
 import { linkTarget } from "./target.js";
 import { lasted, oneLine } from "./text.js";
 import { unheardMessages } from "./unheard.js";
+import { verdictView } from "./verdict.js";
 import { timeline } from "./view.js";
-import { ending, underWay } from "./words.js";
+import { underWay } from "./words.js";
 
 /** Milliseconds of a frame for us; the rest is the browser's. */
 const SHARE = 10;
@@ -52,6 +53,10 @@ export function openSession(place, { say, connected }) {
   const target = linkTarget(root, jump.show, (words) => trouble(words && new Error(words)));
   root.replaceChildren();
   let show = timeline(root, id);
+  const verdict = verdictView($("verdict"), id, readOnly ? null : goOn);
+  let early = readOnly ? ask("GET", `${path(id)}/verdict`) : null; // beside the session: it is what is read first
+  early?.catch(() => {});
+  let judged = ""; // what the verdict is about that was asked for last
 
   // events
 
@@ -129,13 +134,43 @@ export function openSession(place, { say, connected }) {
     const since = now === "running" && !replay ? performance.now() - heardAt : 0;
     const time = run && (since ? `${Math.floor((run.t + since) / 1000)} s` : lasted(run.t));
     put($("doing"), [replay ? "replay" : "", session.agent, replay ? run?.doing : { interrupted: "", queued: "waits for a process that runs it" }[now] ?? run?.doing, time].filter(Boolean).join(" · "));
-    if (run) showBudget($("budget"), run, run.t + since);
+    if (run && underWay(now)) showBudget($("budget"), run, run.t + since);
+    else clearBudget($("budget"));
+    $("status").hidden = !replay && !underWay(now) && now !== "interrupted";
+    if (!replay) judge(now);
     $("cancel").hidden = readOnly || !underWay(now);
     $("delete").hidden = readOnly || underWay(now) || session.parent;
     $("replay").hidden = !replay && (underWay(now) || events.length === 0);
     if (readOnly) return;
     $("composer").hidden = replay !== null || session.parent;
     compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed, trouble: () => session.trouble, args: (call) => known(state.runs.at(-1), call)?.args });
+  }
+
+  /** The verdict on what is over; of what is under way, how far it is. */
+  function judge(now) {
+    if (underWay(now)) {
+      judged = "";
+      early = null;
+      const step = state.runs.at(-1)?.steps;
+      return verdict.live(now === "queued" ? "It waits for a process that runs it." : step ? `It is running, at step ${step}.` : "It is running.");
+    }
+    const about = `${session.run_id} ${now} ${session.updated_at}`;
+    if (judged === about) return;
+    judged = about;
+    askVerdict(about, ["exhausted", "failed", "cancelled"].includes(now) && !session.parent);
+  }
+
+  async function askVerdict(about, canGoOn) {
+    try {
+      const found = await (early ?? ask("GET", `${path(id)}/verdict`));
+      if (closed || judged !== about) return;
+      verdict.show(found, canGoOn);
+      if (live) say(found.sentence);
+    } catch (error) {
+      if (!closed) trouble(error);
+    } finally {
+      early = null;
+    }
   }
 
   function questions() {
@@ -172,7 +207,6 @@ export function openSession(place, { say, connected }) {
     else if (event.type === "QUESTION_ASKED") say([`It asks you: ${event.text}`, ...(event.pending_issues ?? [])].join("\nstill open: "));
     else if (event.type === "COMPLETION_REJECTED") say("Not accepted as complete");
     else if (event.type === "TOOL_CALL_RESULT" && (event.judged ? isFailure(event.judged.end) : event.status === "error")) say(`${event.name} failed`);
-    else if (event.type === "RUN_FINISHED") say(ending({ outcome: event.outcome, failure: null, cause: "" }).title);
   }
 
   function toEnd() {
@@ -334,6 +368,7 @@ export function openSession(place, { say, connected }) {
       root.removeEventListener("go-on", goOn);
       root.replaceChildren();
       clearBudget($("budget"));
+      verdict.clear();
       $("composer").replaceChildren();
       delete $("composer").dataset.key;
       for (const part of ["title", "doing", "status", "trouble", "unheard", "about-record"]) put($(part), "");

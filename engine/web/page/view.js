@@ -1,7 +1,6 @@
 // The timeline: each kind of item of model.js has a function that makes its node and says how to bring it up to date.
 import { ask, path, words } from "./api.js";
 import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
-import { endCard, list } from "./card.js";
 import { isFailure } from "./call_end.js";
 import { checkLine } from "./checks.js";
 import { output } from "./output.js";
@@ -318,6 +317,20 @@ function rejectedView({ reason, by }) {
   return line("warn", "↩", `Not accepted as complete${name}`, reason);
 }
 
+/** What the run gave, unless it is the text above; how it ended stands in the verdict. */
+function endView({ run: { outcome } }) {
+  const { answer, status, stop_reason: reason } = outcome;
+  const given = answer && status === "completed" && reason !== "text_final";
+  return { node: given ? h("article", { class: "said answer-end" }, h("h4", {}, "Answer"), formatted(answer, "the answer")) : h("div", { hidden: true }) };
+}
+
+/** What is open, in points; null if nothing is. */
+function list(title, entries, most = 20) {
+  if (!entries.length) return null;
+  const more = entries.length > most ? [h("li", { class: "faint" }, `and ${entries.length - most} more`)] : [];
+  return h("section", {}, h("h5", {}, title), h("ul", {}, ...entries.slice(0, most).map((entry) => h("li", {}, entry)), ...more));
+}
+
 const KINDS = {
   round: stepView,
   step: stepView,
@@ -345,5 +358,5 @@ const KINDS = {
   verdict: verdictView,
   check: (item) => checkLine(item, line, folded),
   evaluation: evaluationView,
-  end: endCard,
+  end: endView,
 };
