@@ -91,6 +91,12 @@ class AuditedRun(Struct, kw_only=True):
     """Name of the evaluator; None if there was none."""
     accepted_by: tuple[str, ...]
     """Gates, the judge and the user, as far as they accepted the completion."""
+    checked_by: str
+    """The check of the run (`until`) whose last answer is the verdict; empty without one."""
+    judged_by: str
+    """The model that judged the work, if the check asks one."""
+    guard_changed: tuple[str, ...]
+    """Files that the check stands on and that the run changed: the check passes only with the changed ones."""
     failed_calls: tuple[str, ...]
     """Tools that failed before the work was reported as done and did not succeed afterwards."""
     done_at: int | None
@@ -378,6 +384,9 @@ class _RunAuditor:
             work=digest.work,
             evaluated_by=self._evaluated_by,
             accepted_by=self._facts.accepted_by if digest.status == "completed" else (),
+            checked_by=outcome.checked_by if outcome is not None else "",
+            judged_by=outcome.judged_by if outcome is not None else "",
+            guard_changed=outcome.guard_changed if outcome is not None else (),
             failed_calls=digest.failed_calls,
             done_at=digest.done.steps if digest.done is not None else None,
             done_by="text" if by_text else self._accepted,

@@ -7,6 +7,7 @@ so that a view only lays them out. Nothing is said that the recording does not s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import Any, Literal
@@ -104,7 +105,7 @@ class Verdict(Struct, kw_only=True, omit_defaults=True):
     notes: list[str] = field(default_factory=list)
     """What else is known of the end: an error, phases, what is open."""
     anchors: list[Place] = field(default_factory=list)
-    """Where it said that it was done, where it last changed the work, and where a check of that passed."""
+    """Where it said that it was done, where it last changed the work, and where a check last passed."""
     strip: list[StripRun] = field(default_factory=list)
     policies: list[Place] = field(default_factory=list)
     """What each policy would have done, in the order of the policies; empty while the session runs."""
@@ -174,17 +175,47 @@ def _sentence(ending: Ending, run: AuditedRun | None, runs: Sequence[AuditedRun]
         words += f", {counted(run.wasted_steps, 'step')} after it said it was done"
     if len(runs) > 1:
         words = f"Run {run.number} of {len(runs)}: {words[0].lower()}{words[1:]}"
-    by = one_line(run.evaluated_by or "", _LONGEST)
-    match run.work:
-        case "checked":
-            return f"{words}, and {by or 'its evaluation'} passed."
-        case "wrong":
-            return f"{words}, and {by or 'its evaluation'} failed."
-        case _ if run.status == "awaiting_input" or run.status is None:
-            return f"{words}; not checked."
-        case _:
-            who = " and ".join("the user" if one == "user" else one_line(one, 60) for one in run.accepted_by)
-            return f"{words}, accepted by {who}; not checked." if who else f"{words}; not checked."
+    if run.work in ("said", None):
+        return f"{words}; {_not_checked(run)}."
+    said = "passed" if run.work == "checked" else "failed"
+    kind, _, file = (run.evaluated_by or "").partition(":")
+    if kind == "label":
+        return f"{words}, and by its label in {one_line(file, _LONGEST)} it {said}."
+    return f"{words}, and {_checker(run)} {said}."
+
+
+def short_name(name: str) -> str:
+    """Shorten a qualified name from a record to the part after its module; a command is kept as written."""
+    short = name.rpartition(":")[2] if "Command" not in name else name.partition(":")[2]
+    command = _COMMAND.fullmatch(short)
+    return f"`{command[1]}`" if command else short
+
+
+_COMMAND = re.compile(r"""Command(?:Gate|Evaluator)\(['"](.*)['"]\)""", re.DOTALL)
+
+
+def _checker(run: AuditedRun) -> str:
+    """Return what checked the work: the check of the run, a label, a benchmark, or an evaluator of the user's."""
+    if run.checked_by:
+        return f"its check `{one_line(run.checked_by, _LONGEST)}`"
+    kind, colon, name = (run.evaluated_by or "").partition(":")
+    if colon and kind in ("import", "inspect", "otlp"):
+        return "the check that was recorded with it"
+    if name == "reward":
+        return f"the check of {one_line(kind, _LONGEST)}"
+    named = one_line(short_name(run.evaluated_by or ""), _LONGEST)
+    return f"its evaluation by {named}" if named else "its evaluation"
+
+
+def _not_checked(run: AuditedRun) -> str:
+    """Say who else calls the work done, if anybody does, and that it was not checked."""
+    if run.guard_changed:
+        files = ", ".join(one_line(file, 60) for file in run.guard_changed[:4])
+        return f"not checked, since its check passes only with the changed {files}"
+    if run.judged_by:
+        return f"judged by {one_line(run.judged_by, 60)}, not checked"
+    who = " and ".join("the user" if one == "user" else one_line(short_name(one), 60) for one in run.accepted_by)
+    return f"accepted by {who}, not checked" if who else "not checked"
 
 
 def _use(limit: LimitUse | None, reason: str) -> str:
@@ -254,17 +285,26 @@ def _notes(run: AuditedRun, foreign: bool) -> Iterator[str]:
 
 
 def _anchors(runs: Sequence[AuditedRun]) -> Iterator[Place]:
-    """Yield where the session said it was done, where it last changed the work, and where a check of that passed."""
+    """Yield where the session said it was done, where it last changed the work, and where a check last passed."""
     said = _latest(runs, lambda run: run.said)
     changed = _latest(runs, lambda run: run.changed)
-    checked = _latest(runs, lambda run: run.checked)
-    if checked is not None and changed is not None and checked[0].number < changed[0].number:
-        checked = None  # a later run changed it again
+    checked = _latest(runs, _last_passed)
     many = len(runs) > 1
     unclear = any(call.may_have_changed for run in runs for step in run.steps for call in step.calls)
     yield _anchor_place("Said done", said, "never", many)
     yield _anchor_place("Last change", changed, "unknown" if unclear else "never", many)
     yield _anchor_place("Last check that passed", checked, "never", many)
+
+
+def _last_passed(run: AuditedRun) -> AuditedAnchor | None:
+    """Return the last step with a check that passed, also one that a later change makes doubtful."""
+    for step in reversed(run.steps):
+        if run.checked is not None and step.step <= run.checked.step:
+            break
+        results = {call.check: call.name for call in step.calls}
+        if "passed" in results and "failed" not in results:
+            return AuditedAnchor(step=step.step, by=results["passed"], steps_after=run.made - step.step)
+    return run.checked
 
 
 def _latest(runs: Sequence[AuditedRun], of: Any) -> tuple[AuditedRun, AuditedAnchor] | None:
@@ -311,14 +351,10 @@ def _policy_place(run: AuditedRun, stop: PolicyStop, many: bool) -> Place:
         return Place(name=name, words=f"{name}: would have gone on")
     if not _ends_earlier(stop, run):
         return Place(name=name, words=f"{name}: same end")
-    parts = [f"{name}: {_step_words(stop.step, run, many)}"]
-    if stop.before_change:
-        parts.append("before the last change")
-    else:
-        parts.append(f"{counted(stop.saved_steps, 'step')} saved")
-    if stop.supposed:
-        parts.append("if it had gone on the same way")
-    return Place(name=name, words=", ".join(parts), run=run.number, step=stop.step)
+    what = "before the last change" if stop.before_change else f"{counted(stop.saved_steps, 'step')} saved"
+    words = f"{name}: {_step_words(stop.step, run, many)}, {'perhaps ' if stop.supposed else ''}{what}"
+    why = "if the model had gone on as it did" if stop.supposed else ""
+    return Place(name=name, words=words, run=run.number, step=stop.step, why=why)
 
 
 # ---- the strip

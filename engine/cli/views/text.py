@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from ...analysis.endings import PROVIDER_ERRORS
+from ...analysis.verdict import short_name as short_name
 from ...base.plural import counted as counted
 from ...base.sanitize import one_line, sanitize
 from ...decision import AnyChunk, Decision, LimitUse, Outcome, Policy, Usage, Work
@@ -350,16 +351,6 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"
-
-
-def short_name(name: str) -> str:
-    """Shorten a qualified name from a record to the part after its module; a command is kept as written."""
-    short = name.rpartition(":")[2] if "Command" not in name else name.partition(":")[2]
-    command = _COMMAND.fullmatch(short)
-    return f"`{command[1]}`" if command else short
-
-
-_COMMAND = re.compile(r"""Command(?:Gate|Evaluator)\(['"](.*)['"]\)""", re.DOTALL)
 
 
 def failure_words(failure: AttemptFailed) -> str:

@@ -132,7 +132,7 @@ export function openSession(place, { say, connected }) {
     document.title = `${oneLine(session.title || id, 80)} · endstop`;
     showStatus($("status"), replay ? run?.outcome?.status ?? "running" : now);
     const since = now === "running" && !replay ? performance.now() - heardAt : 0;
-    const time = run && (since ? `${Math.floor((run.t + since) / 1000)} s` : lasted(run.t));
+    const time = run && (replay || underWay(now)) && (since ? `${Math.floor((run.t + since) / 1000)} s` : lasted(run.t));
     put($("doing"), [replay ? "replay" : "", session.agent, replay ? run?.doing : { interrupted: "", queued: "waits for a process that runs it" }[now] ?? run?.doing, time].filter(Boolean).join(" · "));
     if (run && underWay(now)) showBudget($("budget"), run, run.t + since);
     else clearBudget($("budget"));

@@ -56,7 +56,7 @@ export function verdictView(root, id, goOn) {
     const found = (name) => runs.some((run) => run.cells.some((cell) => cell[name]));
     const sum = (name) => runs.reduce((all, run) => all + (run[name] ?? 0), 0);
     const legend = h("p", { class: "legend" },
-      ...MARKS.filter(([name]) => found(name)).map(([, kind, words]) => h("span", {}, h("i", { class: `cell ${kind}` }), words)),
+      ...MARKS.filter(([name]) => found(name)).map(([, kind, words]) => h("span", {}, h("i", { class: `cell has-${kind}` }), words)),
       ...[["after_change", "after-changed", "after the last change"], ["after_done", "after-done", "after it said it was done"]]
         .filter(([name]) => sum(name)).map(([name, kind, words]) => h("span", {}, h("i", { class: kind }), `${sum(name)} ${words}`)),
       ...(timed ? [h("span", { role: "group", "aria-label": "Strip by" }, ...buttons)] : []));
@@ -98,7 +98,8 @@ export function verdictView(root, id, goOn) {
         const at = Math.max(0, cells.findLastIndex((cell) => cell.step <= one.place.step));
         const beside = taken.get(at) ?? 0;
         taken.set(at, beside + 1);
-        one.node.style.left = `calc(${((100 * starts[at]) / all).toFixed(2)}% + ${beside * 1.1}rem)`;
+        const share = starts[at] / all;
+        one.node.style.left = `calc(${(100 * share).toFixed(2)}% ${share > 0.5 ? "-" : "+"} ${beside * 1.1}rem)`; // never over the edge
       }
     }
     return { node, by };
@@ -106,7 +107,7 @@ export function verdictView(root, id, goOn) {
 
   function cellOf(run, cell) {
     const held = MARKS.filter(([name]) => cell[name]);
-    const kind = ["cell", ...held.map(([, one]) => one), cell.zone ? `after-${cell.zone}` : ""].join(" ");
+    const kind = ["cell", ...held.map(([, one]) => `has-${one}`), ...(cell.zone ? [`after-${cell.zone}`] : [])].join(" ");
     if (!held.length) return h("i", { class: kind });
     const steps = cell.last ? `Steps ${cell.step} to ${cell.last}` : `Step ${cell.step}`;
     const words = `${steps}: ${held.map(([, , one]) => one).join(", ")}`;
