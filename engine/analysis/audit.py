@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -19,6 +19,7 @@ from ..decision import (
     LimitUse,
     Outcome,
     Policy,
+    Question,
     Status,
     TextKind,
     ToolKind,
@@ -80,8 +81,8 @@ class AuditedRun(Struct, kw_only=True):
     """The kind of the provider's latest error, with no response after it; None if there is none."""
     limit: LimitUse | None
     """The limit that ended the run; None if none did, or if it is not recorded."""
-    waits_for: Literal["answer", "approval", "steps"]
-    """What a paused run waits for."""
+    questions: tuple[Question, ...]
+    """What a paused run asks the user."""
     detail: str
     answer: str
     verdict: EvaluationVerdict
@@ -93,6 +94,10 @@ class AuditedRun(Struct, kw_only=True):
     """Gates, the judge and the user, as far as they accepted the completion."""
     checked_by: str
     """The check of the run (`until`) whose last answer is the verdict; empty without one."""
+    scores: tuple[float, ...]
+    """The first score that the check gave, and the last if it differs."""
+    score_of: float | None
+    """The most that the score can be; None if that is not known."""
     judged_by: str
     """The model that judged the work, if the check asks one."""
     guard_changed: tuple[str, ...]
@@ -259,6 +264,7 @@ class _RunAuditor:
         self._first: dict[str, str] = {}
         self._failed: Counter[str] = Counter()
         self._accepted = ""
+        self._first_score: float | None = None
         self._evaluated_by: str | None = None
         self._finished: ev.RunFinished | None = None
 
@@ -317,6 +323,8 @@ class _RunAuditor:
                 self._step.notes.append(what[:MAX_TEXT])
             case ev.StepFinished():
                 self._step.repeats = self._facts.repeats
+            case ev.CheckEnded(score=score) if self._first_score is None:
+                self._first_score = score
             case ev.EvaluationFinished(name=name):
                 self._evaluated_by = name
             case ev.RunFinished():
@@ -362,7 +370,7 @@ class _RunAuditor:
         """Return the audit of the run, with the step at which each policy would have ended it."""
         digest = backtested.digest
         outcome = self._finished.outcome if self._finished is not None else None
-        phases = outcome.phases if outcome is not None else ()
+        phases = [one for one in outcome.phases if one.get("summary") != outcome.answer] if outcome is not None else []
         after = digest.after_done
         by_text = digest.done is not None and not self._accepted
         return AuditedRun(
@@ -377,7 +385,7 @@ class _RunAuditor:
             stop_reason=digest.stop_reason,
             error=self._facts.error_kind if self._facts.provider_error is not None else None,
             limit=_ending_limit(outcome),
-            waits_for=_waits_for(outcome),
+            questions=outcome.questions if outcome is not None else (),
             detail=outcome.detail if outcome is not None else "",
             answer=outcome.answer[:MAX_TEXT] if outcome is not None else "",
             verdict=digest.verdict,
@@ -385,6 +393,8 @@ class _RunAuditor:
             evaluated_by=self._evaluated_by,
             accepted_by=self._facts.accepted_by if digest.status == "completed" else (),
             checked_by=outcome.checked_by if outcome is not None else "",
+            scores=_first_and_last(self._first_score, outcome.check_score if outcome is not None else None),
+            score_of=outcome.check_of if outcome is not None else None,
             judged_by=outcome.judged_by if outcome is not None else "",
             guard_changed=outcome.guard_changed if outcome is not None else (),
             failed_calls=digest.failed_calls,
@@ -431,11 +441,9 @@ def _ending_limit(outcome: Outcome | None) -> LimitUse | None:
     return None
 
 
-def _waits_for(outcome: Outcome | None) -> Literal["answer", "approval", "steps"]:
-    questions = outcome.questions if outcome is not None else ()
-    if any(question.tool is not None for question in questions):
-        return "approval"
-    return "steps" if any(question.extends for question in questions) else "answer"
+def _first_and_last(first: float | None, last: float | None) -> tuple[float, ...]:
+    scores = [score for score in (first, last) if score is not None]
+    return tuple(dict.fromkeys(scores))
 
 
 def _completion_in(step: AuditedStep) -> str:

@@ -22,11 +22,12 @@ class Ending(Struct, frozen=True):
     """A clause without a full stop; `verdict.py` adds whether the work was checked."""
     next: str = ""
     command: str = ""
-    """A command for a record of our own loop, whose file is `{record}`."""
+    """A command for a record of our own loop, whose file is `{record}`. `{approvals}`, `{steps}` and `{more}` are the
+    options that approve the calls that wait, the steps that it asks for, and twice the limit."""
 
 
 _GO_ON = 'endstop run --resume {record} "Go on."'
-_MORE_LIMIT = "endstop run --resume {record} --policy POLICY.toml"
+_OTHERWISE = 'endstop run --resume {record} "Try another way."'
 
 ENDINGS: dict[str, Ending] = {
     # the agent's own word
@@ -52,33 +53,33 @@ ENDINGS: dict[str, Ending] = {
     "awaiting_input": Ending(
         "It waits for an answer to its question, at step {step}",
         "Answer it",
-        'endstop run --resume {record} --answer "..."',
+        'endstop run --resume {record} --answer "ANSWER"',
     ),
     "waits_for_approval": Ending(
-        "It waits at step {step} for the approval of a call", "Approve the call", "endstop run --resume {record}"
+        "It waits at step {step} for the approval of a call", "Approve it", "endstop run --resume {record} {approvals}"
     ),
     "waits_for_steps": Ending(
-        "It waits at step {step} for more steps", "Grant it steps", "endstop run --resume {record} --extend 15"
+        "It waits at step {step} for more steps", "Grant it steps", "endstop run --resume {record} --extend {steps}"
     ),
     # a limit or a guard
     "step_limit": Ending(
-        "It was stopped at its limit of steps{of}", "Go on with more steps", _GO_ON + " --max-steps 60"
+        "It was stopped at its limit of steps{of}", "Go on with more steps", _GO_ON + " --max-steps {more}"
     ),
-    "token_limit": Ending("It was stopped at its limit of tokens{of}", "Go on with a higher limit", _MORE_LIMIT),
-    "cost_limit": Ending("It was stopped at its limit of cost{of}", "Go on with a higher limit", _MORE_LIMIT),
-    "time_limit": Ending("It was stopped at its limit of time{of}", "Go on with a higher limit", _MORE_LIMIT),
-    "tool_call_limit": Ending("It was stopped at its limit of calls{of}", "Go on with a higher limit", _MORE_LIMIT),
+    "token_limit": Ending("It was stopped at its limit of tokens{of}", "Go on, with the limit anew", _GO_ON),
+    "cost_limit": Ending("It was stopped at its limit of cost{of}", "Go on, with the limit anew", _GO_ON),
+    "time_limit": Ending("It was stopped at its limit of time{of}", "Go on, with the limit anew", _GO_ON),
+    "tool_call_limit": Ending("It was stopped at its limit of calls{of}", "Go on, with the limit anew", _GO_ON),
     "stuck": Ending(
         "It was stopped at step {step}, because it repeated itself",
         "Go on, and say what it should do differently",
-        'endstop run --resume {record} "..."',
+        _OTHERWISE,
     ),
     "degenerate": Ending("It was stopped at step {step}, because its response repeated itself", "Go on", _GO_ON),
     "compaction_stalled": Ending("It was stopped at step {step}, because its context was full"),
     "completion_rejected": Ending(
         "It was stopped at step {step}, because its completion was not accepted",
         "Go on, and say what must be true when it is done",
-        'endstop run --resume {record} "..."',
+        _OTHERWISE,
     ),
     "until_stalled": Ending(
         "It was stopped at step {step}, because no change brought its check further", "Go on", _GO_ON

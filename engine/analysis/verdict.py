@@ -156,8 +156,10 @@ def ending_key(run: AuditedRun, foreign: bool, state: str = "") -> str:
             return "empty"
         case "custom:success" if run.steps and _is_empty(run.steps[-1]):
             return "empty"
-        case "awaiting_input" if run.waits_for != "answer":
-            return f"waits_for_{run.waits_for}"
+        case "awaiting_input" if any(question.tool is not None for question in run.questions):
+            return "waits_for_approval"
+        case "awaiting_input" if any(question.extends for question in run.questions):
+            return "waits_for_steps"
         case reason:
             return reason
 
@@ -275,6 +277,9 @@ def _notes(run: AuditedRun, foreign: bool) -> Iterator[str]:
     if run.failed_calls and run.work == "said":
         names = ", ".join(one_line(name, 40) for name in run.failed_calls[:4])
         yield f"{names} failed earlier, and no later call made up for it"
+    if run.scores:
+        of = "" if run.score_of is None else f" of {run.score_of:g}"
+        yield f"score of its check: {' → '.join(f'{score:g}' for score in run.scores)}{of}"
     for percentage, summary in run.phases:
         yield f"{percentage} % reported as done: {one_line(summary, 300)}"
     for issue in run.pending_issues:
@@ -424,7 +429,14 @@ def _next(run: AuditedRun, ending: Ending, foreign: bool, record: str, runs_on: 
         return NextStep("A check can decide before the end", f"endstop run PROMPT --gate {quote(_check_command(run))}")
     if not record or foreign or not ending.command or run.work == "checked":
         return None
-    return NextStep(ending.next, ending.command.format(record=quote(record)))
+    approvals = [f"--approve {quote(question.call_id)}" for question in run.questions if question.tool is not None]
+    command = ending.command.format(
+        record=quote(record),
+        approvals=" ".join(approvals),
+        steps=max((question.extends for question in run.questions), default=0),
+        more=2 * int(run.limit.allowed if run.limit is not None else run.made),
+    )
+    return NextStep(ending.next, command)
 
 
 def _check_command(run: AuditedRun) -> str:

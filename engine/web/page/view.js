@@ -321,7 +321,8 @@ function rejectedView({ reason, by }) {
 function endView({ run: { outcome } }) {
   const { answer, status, stop_reason: reason } = outcome;
   const given = answer && status === "completed" && reason !== "text_final";
-  return { node: given ? h("article", { class: "said answer-end" }, h("h4", {}, "Answer"), formatted(answer, "the answer")) : h("div", { hidden: true }) };
+  return { node: h("article", { class: `end${given ? " said" : ""}`, "data-status": status },
+    h("h4", {}, given ? "Answer" : "The run ends here"), given ? formatted(answer, "the answer") : null) };
 }
 
 /** What is open, in points; null if nothing is. */

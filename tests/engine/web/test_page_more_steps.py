@@ -37,10 +37,10 @@ def begin(page: Any, site: Site, prompt: str, *script: Any) -> None:
 def test_the_proposed_steps_are_granted_with_one_press(page: Any, shown: Site) -> None:
     begin(page, shown, "press", *READS[:5], DONE)
     assert page.text_content(f"{QUESTION} .asks") == "More steps?"
-    assert page.text_content("#timeline .card h4").endswith("More steps?")
+    assert page.text_content("#timeline .end h4").endswith("More steps?")
     assert page.text_content("#status").endswith("awaiting input")
     page.click(f"{QUESTION} >> text=4 more steps")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     assert "4 more steps granted, 6 in all" in page.text_content("#timeline")
     assert "since the work makes progress" not in page.text_content("#timeline")
     page.wait_for_selector(QUESTION, state="detached")
@@ -55,15 +55,15 @@ def test_another_number_is_granted_and_the_next_question_is_another_one(page: An
     assert page.input_value(f"{QUESTION} input") == ""
     page.fill(f"{QUESTION} input", "20")
     page.click(f"{QUESTION} >> text=Grant")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     until(page, "document.querySelector('#budget').textContent.includes('4 of 23')")
 
 
 def test_the_run_is_ended_with_one_press(page: Any, shown: Site) -> None:
     begin(page, shown, "end", *READS[:2])
     page.click(f"{QUESTION} >> text=End the run")
-    page.wait_for_selector("#timeline .card[data-status=exhausted]")
-    assert "the user grants no more" in page.text_content("#timeline .card[data-status=exhausted]")
+    page.wait_for_selector("#timeline .end[data-status=exhausted]")
+    assert "the user grants no more" in page.text_content("#timeline .end[data-status=exhausted]")
 
 
 @pytest.mark.parametrize("wrong", ["0", "-3", "2.5"])

@@ -33,7 +33,7 @@ def begin(page: Any, prompt: str) -> None:
 def test_A3_no_record_that_is_not_right_is_shown_as_done(page: Any, shown: Site) -> None:
     for name in NOT_RIGHT:
         page.goto(f"{shown.url}#s/{shown.keep_record(name)}")
-        card = page.wait_for_selector(".card[data-work=said]")
+        card = page.wait_for_selector(".end[data-work=said]")
         told = card.text_content()
         assert "not checked" in told, name
         assert "Task complete" not in page.text_content("body"), name
@@ -86,11 +86,11 @@ def test_A3_the_page_and_the_terminal_have_the_same_words_and_colours(modules: M
 def test_A3_a_report_after_a_failed_edit_is_amber_with_the_reason_and_the_largest_words(page: Any, shown: Site) -> None:
     shown.scripts["fails"] = [[call("write_file", path="x")], [call("task_done", summary=SUMMARY)]]
     begin(page, "fails")
-    card = page.wait_for_selector(".card.success.warn[data-work=said]")
+    card = page.wait_for_selector(".end[data-status=completed].warn[data-work=said]")
     assert "write_file failed earlier, and no later call made up for it" in card.text_content()
     sizes = page.evaluate(
         "[...document.querySelectorAll('main *')].filter((one) => one.checkVisibility() && one.textContent.trim())"
-        ".map((one) => [parseFloat(getComputedStyle(one).fontSize), one.closest('.card') !== null])"
+        ".map((one) => [parseFloat(getComputedStyle(one).fontSize), one.closest('.end') !== null])"
     )
     largest = max(size for size, _ in sizes)
     assert all(inside for size, inside in sizes if size == largest)
@@ -156,13 +156,15 @@ def test_F10_a_thought_is_blue_and_apart_and_its_call_is_not_told_twice(page: An
         [call("task_done", summary=SUMMARY)],
     ]
     begin(page, "think")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
+    page.wait_for_selector("#verdict .told")
     colours = page.evaluate(
-        "['.said.thought', '.card.success'].map((one) => getComputedStyle(document.querySelector(one)).borderTopColor)"
+        "[getComputedStyle(document.querySelector('.said.thought')).borderTopColor,"
+        " getComputedStyle(document.querySelector('#verdict .sign')).color]"
     )
-    assert colours == ["rgb(47, 109, 168)", "rgb(26, 117, 88)"]
+    assert colours == ["rgb(47, 109, 168)", "rgb(163, 50, 111)"]
     assert page.locator(".call:visible").all_text_contents()[0].startswith("✔task_done")
-    assert page.locator(".card .thought, .thought .card").count() == 0
+    assert page.locator(".end .thought, .thought .end").count() == 0
 
 
 def test_F10_a_confirmation_that_was_given_leaves_nothing_running_or_waiting(page: Any, shown: Site) -> None:
@@ -172,11 +174,11 @@ def test_F10_a_confirmation_that_was_given_leaves_nothing_running_or_waiting(pag
     assert "waits for your answer" in page.text_content(".call")
     assert "running" not in page.text_content(".call")
     page.click("#composer button >> text=Yes")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     told = page.text_content(".call")
     assert "accepted" in told
     assert [word for word in ("running", "waits", "NaN") if word in page.text_content("#timeline")] == []
-    assert "accepted by you, not checked" in page.text_content(".card.success")
+    assert "accepted by you, not checked" in page.text_content(".end[data-status=completed]")
 
 
 def test_F10_a_question_that_was_answered_does_not_wait_any_more(page: Any, shown: Site) -> None:
@@ -185,7 +187,7 @@ def test_F10_a_question_that_was_answered_does_not_wait_any_more(page: Any, show
     page.wait_for_selector("#composer .question >> text=Which port?")
     page.fill("#composer textarea", "8080")
     page.click("#composer button")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     assert "waits" not in page.text_content("#timeline")
 
 
@@ -238,7 +240,7 @@ def test_F10_a_round_of_plan_execute_and_think_is_a_card(modules: Modules, name:
             const root = document.createElement('div');
             timeline(root)(fold(events));
             return [[...root.querySelectorAll('.round')].map((one) => one.textContent),
-                root.querySelectorAll('.round .card').length, root.querySelectorAll('.card').length];
+                root.querySelectorAll('.round .end').length, root.querySelectorAll('.end').length];
         }""",
         planned(name),
     )
