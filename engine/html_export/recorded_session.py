@@ -9,7 +9,7 @@ import msgspec
 
 from ..analysis.report import RecordDigest, digest_record
 from ..analysis.sampling import partly_read
-from ..decision import Policy
+from ..decision import POLICIES, Policy
 from ..decision.call_judgement import CallJudgement, SessionJudge
 from ..decision.events import SubagentStarted
 from ..records.format import encode_line
@@ -24,7 +24,7 @@ from .session_html import EmbeddedSession
 _decode = msgspec.msgpack.Decoder(RecordDigest).decode
 
 
-def embed_record(path: Path, source: Path, policies: Sequence[Policy]) -> EmbeddedSession:
+def embed_record(path: Path, source: Path, policies: Sequence[Policy] = tuple(POLICIES.values())) -> EmbeddedSession:
     """Return the session of a record, with its unreadable parts as its `notices`. Raises WrongUse as a scan does.
 
     path: the record, which may be a copy. source: the file known to people, whose name and time are shown. policies:

@@ -208,7 +208,9 @@ class ViewerApp:
         return _json(await asyncio.to_thread(step_request, entry.path, query))
 
     async def _verdict(self, request: web.Request) -> web.Response:
-        entry = await self._readable(request)
+        entry = await self._entry(request)
+        if not entry.runs:
+            return web.Response(status=204)  # asked beside the session itself, which says why it cannot be read
         known = self._verdicts.pop(entry.id, None)
         if known is None or known[0] is not entry:
             made = await asyncio.to_thread(self._make_verdict, entry)

@@ -15,7 +15,7 @@ from endstop.formats.session_files import find_sessions
 from endstop.records.reader import read_record
 from endstop.records.recorder import RecordWriter
 
-from ..other_loops import CHANGED, ENDS, FAILED, SESSION, events_of_calls, record_of_calls
+from ..other_loops import ENDS, FAILED, SESSION, events_of_calls, record_of_calls
 from ..web.made_session import HELLO, run_of_steps
 from ..web.shown import of_size, until
 from .viewing import RECORDS, ViewerThread
@@ -124,19 +124,6 @@ def test_no_call_of_another_loop_has_a_tick_unless_it_is_known_to_have_succeeded
     assert page.locator(".call[data-failed]").count() == FAILED
 
 
-def test_files_of_another_loop_are_listed_if_they_were_changed_and_not_if_they_were_read(page: Any, url: str) -> None:
-    page.goto(link_to(page, url, "calls.jsonl"))
-    card = page.wait_for_selector(".end")
-    lists = {title: text.split("\n") for title, _, text in (part.partition("\n") for part in _sections(card))}
-    assert lists["Files changed"] == CHANGED
-    assert [line.split()[0] for line in lists["What it did"]] == ["bash", "edit_file", "bash", "bash"]
-    assert "(failed)" in lists["What it did"][0]
-
-
-def _sections(card: Any) -> list[str]:
-    return [section.inner_text() for section in card.query_selector_all("section")]
-
-
 def test_calls_are_marked_while_the_session_of_another_loop_is_followed(page: Any, tmp_path: Path) -> None:
     events = events_of_calls()
     writer = RecordWriter(tmp_path / "live.jsonl", SESSION, "2026-01-01T00:00:00Z", "0.1.0")
@@ -189,8 +176,9 @@ def test_a_file_that_cannot_be_read_is_named_with_why_and_nothing_else(page: Any
 def test_a_session_that_is_only_read_offers_no_way_to_go_on(page: Any, url: str) -> None:
     page.goto(link_to(page, url, "connection.jsonl"))
     page.wait_for_selector(".end")
-    assert page.locator(".end .actions").count() == 1  # hidden: other buttons, as that which copies, may be there
-    assert page.locator(".end .actions:visible").count() == 0
+    page.wait_for_selector("#verdict .sentence")
+    assert page.locator("text=Go on from here").count() == 0
+    assert "endstop run --resume connection.jsonl" in page.inner_text("#verdict")
 
 
 def test_of_an_imported_session_no_limit_and_no_time_are_told_that_are_not_known(page: Any, url: str) -> None:

@@ -260,7 +260,7 @@ def test_a_message_while_it_runs_waits_for_the_next_step_and_is_then_shown_as_he
     assert count(page, "#unheard li") == 0
 
 
-def test_cancel_ends_the_run_on_a_calm_card_from_which_one_can_go_on(page: Any, shown: Site) -> None:
+def test_cancel_ends_the_run_and_from_its_verdict_one_can_go_on(page: Any, shown: Site) -> None:
     gate = Gate()
     shown.scripts["cancel"] = [[say("Working on it"), gate]]
     shown.scripts["Go on."] = [[call("task_done", summary=SUMMARY)]]
@@ -269,15 +269,15 @@ def test_cancel_ends_the_run_on_a_calm_card_from_which_one_can_go_on(page: Any, 
     page.wait_for_selector("text=Working on it")
     page.click("#cancel")
     page.wait_for_selector(".end[data-status=cancelled]")
-    assert page.text_content("#status").endswith("cancelled")
-    page.click(".end .actions button")
+    page.wait_for_selector("#verdict >> text=It was cancelled at step 1; not checked.")
+    page.click("#verdict >> text=Go on from here")
     assert page.input_value("#composer textarea") == "Go on."
     page.click("#composer button")
     page.wait_for_selector(".end[data-status=completed]")
     assert count(page, ".run") == 2
 
 
-def test_A11_the_completion_is_a_card_of_its_own_and_a_thought_is_none(page: Any, shown: Site) -> None:
+def test_A11_the_answer_stands_at_the_end_and_a_thought_is_none(page: Any, shown: Site) -> None:
     gate = Gate()
     shown.scripts["finish"] = [
         [call("think", thought="The task is done, I believe.")],
@@ -294,13 +294,13 @@ def test_A11_the_completion_is_a_card_of_its_own_and_a_thought_is_none(page: Any
     assert count(page, ".end") == 0
     gate.open()
     card = page.wait_for_selector(".end[data-status=completed]")
-    told = card.text_content()
-    assert "Reported as done" in told
-    assert SUMMARY in told
-    assert "The README still names port 3000." in told
-    assert "config.ini" in told
-    assert "50 %: Found it. (next: write it)" in told
-    assert "4 of 12 steps" in told
+    assert SUMMARY in card.text_content()
+    page.wait_for_selector("#verdict >> text=It said it was done at step 4; not checked.")
+    told = page.inner_text("#verdict")
+    assert "4 steps" in told
+    assert "still open: The README still names port 3000." in told
+    assert "50 % reported as done: Found it." in told
+    assert "Last change: step 3" in told
     assert count(page, ".end") == 1
     assert "is unknown" in page.text_content(".note:has-text('Cut here')")
     assert count(page, ".call:has-text('never.txt')") == 0
@@ -354,17 +354,18 @@ def test_A8_what_is_still_open_stands_with_the_question_until_it_is_answered_and
     page.click("#composer button >> text=Yes")
     page.wait_for_selector(".end[data-status=completed]")
     assert page.locator(f"{asked} li").all_text_contents() == 2 * issues
-    assert page.locator(".end[data-status=completed] section:has-text('Still open') li").all_text_contents() == issues
+    page.wait_for_selector("#verdict .told")
+    open_still = [text for text in page.locator("#verdict .notes").all_text_contents() if text.startswith("still open")]
+    assert open_still == [f"still open: {issue}" for issue in issues]
 
 
 def test_a_limit_is_told_as_what_it_is_and_never_as_success(page: Any, shown: Site) -> None:
     shown.scripts["loop"] = [[call("read_file", path=f"short{number}.txt")] for number in range(20)]
     begin(page, "loop")
-    card = page.wait_for_selector(".end[data-status=exhausted]")
-    assert "Stopped at the step limit" in card.text_content()
-    assert "steps: 12 of 12" in card.text_content()
-    assert count(page, ".success") == 0
-    assert page.get_attribute("[role=meter][aria-label=steps]", "aria-valuetext") == "12 of 12, soft limit 8"
+    page.wait_for_selector(".end[data-status=exhausted]")
+    page.wait_for_selector("#verdict >> text=It was stopped at its limit of steps, 12 of 12; not checked.")
+    assert page.get_attribute("#verdict .sentence", "data-known") == "unknown"
+    assert count(page, "#budget *") == 0, "the verdict says what was used"
     assert count(page, ".said.loop:has-text('reminder')") >= 1
 
 
@@ -402,8 +403,8 @@ def test_a_decision_shows_its_trace_when_it_is_asked_for(page: Any, shown: Site)
 def test_an_attempt_that_failed_is_struck_through_and_said_to_have_failed(page: Any, shown: Site) -> None:
     shown.scripts["fail"] = [[say("I begin"), QuotaExceeded("no credit left")]]
     begin(page, "fail")
-    card = page.wait_for_selector(".end[data-status=failed]")
-    assert "no credit left" in card.text_content()
+    page.wait_for_selector(".end[data-status=failed]")
+    page.wait_for_selector("#verdict .notes >> text=no credit left")
     assert page.text_content(".void .text") == "I begin"
 
 

@@ -221,7 +221,7 @@ def test_a_screen_reader_hears_of_steps_and_ends_and_not_of_each_token(page: Any
     gates[1].reached()
     until(page, "heard.join().includes('Step 2')")
     gates[1].open()
-    until(page, "heard.join().includes('Answered')")
+    until(page, "heard.join().includes('It ended with an answer at step 2')")
     heard = page.evaluate("heard")
     assert len(heard) <= 4
     assert "word" not in "".join(heard)

@@ -217,7 +217,7 @@ def test_a_session_without_errors_says_so(page: Any, shown: Site) -> None:
 
 def test_a_failed_request_is_one_error_whatever_the_run_ends_with(page: Any, shown: Site) -> None:
     page.goto(f"{shown.url}#s/{shown.keep_record('connection')}")
-    page.wait_for_selector(".end.bad")
+    page.wait_for_selector(".end[data-status=failed]")
     until(page, "document.querySelector('#errors').textContent === '1 error'")
     page.keyboard.press("x")
     until(page, f"{MARKED}?.textContent.includes('The request failed')")
@@ -225,7 +225,7 @@ def test_a_failed_request_is_one_error_whatever_the_run_ends_with(page: Any, sho
 
 def test_E5_a_limit_is_no_error(page: Any, shown: Site) -> None:
     page.goto(f"{shown.url}#s/{shown.keep_record('loop')}")
-    assert page.wait_for_selector(".end.warn").get_attribute("data-status") == "exhausted"
+    page.wait_for_selector(".end[data-status=exhausted]")
     until(page, "document.querySelector('#errors').textContent === '0 errors'")
     page.keyboard.press("x")
     until(page, "document.querySelector('#jumped').textContent === 'no error here'")

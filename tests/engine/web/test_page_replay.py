@@ -154,7 +154,7 @@ def test_marks_of_missing_events_are_shown_where_they_are_missing(modules: Modul
         events,
     )
     assert "4 events are missing here" in text
-    assert "Reported as done" in text
+    assert "Answer" in text
 
 
 def test_an_event_stream_is_read_right_wherever_it_is_torn(modules: Modules) -> None:
