@@ -69,6 +69,8 @@ class AuditedRun(Struct, kw_only=True):
     steps: list[AuditedStep]
     made: int
     """Number of steps, including those that were not kept."""
+    last: int
+    """Number of its last step. It is higher than `made` for a run that continues another one's count."""
     origin: ev.Origin | None = None
     """The session, run and decision that a fork comes from; None for a run that is not a fork."""
     copied: int = 0
@@ -378,6 +380,7 @@ class _RunAuditor:
             prompt=(self._started.prompt or "")[:MAX_TEXT],
             steps=self._steps,
             made=self._made,
+            last=digest.end.steps,
             origin=digest.origin,
             copied=self._copied,
             is_copy=digest.is_copy,

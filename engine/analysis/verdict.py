@@ -118,9 +118,9 @@ def verdict_of(audited: Audit, *, record: str = "", state: Literal["", "running"
     record: the file of the record, as people know it, for the commands of `next`; without it there are none. state:
     what a session does whose latest run has no end; empty if nobody runs it.
     """
-    runs = [run for run in audited.runs if not run.is_copy and run.made] or audited.runs[-1:]
-    latest = runs[-1] if runs else None
     foreign = is_foreign(audited.engine)
+    runs = [run for run in audited.runs if not run.is_copy and (run.made or not foreign)] or audited.runs[-1:]
+    latest = runs[-1] if runs else None
     steps = sum(run.made - run.copied for run in runs)
     ms = audited.duration_ms or None
     ending = ending_key(latest, foreign, state) if latest is not None else "cut_off"
@@ -172,7 +172,7 @@ def _sentence(ending: Ending, run: AuditedRun | None, runs: Sequence[AuditedRun]
     if run is None:
         return "The recording holds no step."
     name = one_line(run.stop_reason.removeprefix("custom:").replace("_", " "), _LONGEST)
-    words = ending.sentence.format(step=run.made, of=_use(run.limit, run.stop_reason), name=name)
+    words = ending.sentence.format(step=run.last, of=_use(run.limit, run.stop_reason), name=name)
     if run.done_at is not None and run.wasted_steps:
         words += f", {counted(run.wasted_steps, 'step')} after it said it was done"
     if len(runs) > 1:
@@ -308,7 +308,7 @@ def _last_passed(run: AuditedRun) -> AuditedAnchor | None:
             break
         results = {call.check: call.name for call in step.calls}
         if "passed" in results and "failed" not in results:
-            return AuditedAnchor(step=step.step, by=results["passed"], steps_after=run.made - step.step)
+            return AuditedAnchor(step=step.step, by=results["passed"], steps_after=run.last - step.step)
     return run.checked
 
 
@@ -345,7 +345,7 @@ def _policies(runs: Sequence[AuditedRun]) -> Iterator[Place]:
 
 
 def _ends_earlier(stop: PolicyStop, run: AuditedRun) -> bool:
-    return stop.parting != "refused" and stop.step is not None and stop.step < run.made
+    return stop.parting != "refused" and stop.step is not None and stop.step < run.last
 
 
 def _policy_place(run: AuditedRun, stop: PolicyStop, many: bool) -> Place:

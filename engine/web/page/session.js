@@ -15,7 +15,7 @@ import { follow } from "./stream.js";
 import { linkTarget } from "./target.js";
 import { lasted, oneLine } from "./text.js";
 import { unheardMessages } from "./unheard.js";
-import { verdictView } from "./verdict.js";
+import { sessionVerdict } from "./verdict.js";
 import { timeline } from "./view.js";
 import { underWay } from "./words.js";
 
@@ -53,10 +53,7 @@ export function openSession(place, { say, connected }) {
   const target = linkTarget(root, jump.show, (words) => trouble(words && new Error(words)));
   root.replaceChildren();
   let show = timeline(root, id);
-  const verdict = verdictView($("verdict"), id, readOnly ? null : goOn);
-  let early = readOnly ? ask("GET", `${path(id)}/verdict`) : null; // beside the session: it is what is read first
-  early?.catch(() => {});
-  let judged = ""; // what the verdict is about that was asked for last
+  const verdict = sessionVerdict($("verdict"), id, { goOn, trouble: (error) => trouble(error), say: (words) => live && say(words) });
 
   // events
 
@@ -137,40 +134,13 @@ export function openSession(place, { say, connected }) {
     if (run && underWay(now)) showBudget($("budget"), run, run.t + since);
     else clearBudget($("budget"));
     $("status").hidden = !replay && !underWay(now) && now !== "interrupted";
-    if (!replay) judge(now);
+    if (!replay) verdict.judge(session, now, run?.steps);
     $("cancel").hidden = readOnly || !underWay(now);
     $("delete").hidden = readOnly || underWay(now) || session.parent;
     $("replay").hidden = !replay && (underWay(now) || events.length === 0);
     if (readOnly) return;
     $("composer").hidden = replay !== null || session.parent;
-    compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed, trouble: () => session.trouble, args: (call) => known(state.runs.at(-1), call)?.args });
-  }
-
-  /** The verdict on what is over; of what is under way, how far it is. */
-  function judge(now) {
-    if (underWay(now)) {
-      judged = "";
-      early = null;
-      const step = state.runs.at(-1)?.steps;
-      return verdict.live(now === "queued" ? "It waits for a process that runs it." : step ? `It is running, at step ${step}.` : "It is running.");
-    }
-    const about = `${session.run_id} ${now} ${session.updated_at}`;
-    if (judged === about) return;
-    judged = about;
-    askVerdict(about, ["exhausted", "failed", "cancelled"].includes(now) && !session.parent);
-  }
-
-  async function askVerdict(about, canGoOn) {
-    try {
-      const found = await (early ?? ask("GET", `${path(id)}/verdict`));
-      if (closed || judged !== about) return;
-      verdict.show(found, canGoOn);
-      if (live) say(found.sentence);
-    } catch (error) {
-      if (!closed) trouble(error);
-    } finally {
-      early = null;
-    }
+    if (run || now !== "awaiting_input") compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed, trouble: () => session.trouble, args: (call) => known(state.runs.at(-1), call)?.args });
   }
 
   function questions() {
@@ -209,10 +179,7 @@ export function openSession(place, { say, connected }) {
     else if (event.type === "TOOL_CALL_RESULT" && (event.judged ? isFailure(event.judged.end) : event.status === "error")) say(`${event.name} failed`);
   }
 
-  function toEnd() {
-    setPlace({ id });
-    end.go();
-  }
+  const toEnd = () => (setPlace({ id }), end.go());
 
   // replay
 

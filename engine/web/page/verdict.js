@@ -1,7 +1,9 @@
 // The verdict on a session, above its views. Its words are made in engine/analysis/verdict.py; here they are laid out.
 import { hashOf } from "./address.js";
+import { ask, path, readOnly } from "./api.js";
 import { copyButton } from "./copy.js";
 import { h, put, signed } from "./dom.js";
+import { underWay } from "./words.js";
 
 /** Class and sign of what is known of the work: green means checked. */
 const KNOWN = { passed: ["passed", "✔"], failed: ["failed", "✘"], said: ["told", "❝"], unknown: ["unknown", "○"] };
@@ -11,8 +13,47 @@ const MARKS = [["changed", "changed", "changed something"], ["failed", "error", 
 /** Signs below the strip: the anchors, and any policy. */
 const SIGNS = { "Said done": "❝", "Last change": "✎", "Last check that passed": "✔" };
 
-/** The verdict on session `id` in `root`. `goOn()`, where it is possible, leads to the box for the next message. */
-export function verdictView(root, id, goOn) {
+/** The verdict on session `id`, asked for when the session is over. `say` announces it. */
+export function sessionVerdict(root, id, { goOn, trouble, say }) {
+  const view = verdictView(root, id, readOnly ? null : goOn);
+  let early = readOnly ? ask("GET", `${path(id)}/verdict`) : null; // beside the session: it is what is read first
+  early?.catch(() => {});
+  let judged = ""; // what it is about that was asked for last
+
+  /** Bring it up to date. Of what is under way it says how far it is. */
+  function judge(session, status, step) {
+    if (underWay(status)) {
+      judged = "";
+      early = null;
+      return view.live(status === "queued" ? "It waits for a process that runs it." : step ? `It is running, at step ${step}.` : "It is running.");
+    }
+    const about = `${session.run_id} ${status} ${session.updated_at}`;
+    if (judged === about) return;
+    judged = about;
+    show(about, ["exhausted", "failed", "cancelled"].includes(status) && !session.parent);
+  }
+
+  async function show(about, canGoOn) {
+    const asked = early ?? ask("GET", `${path(id)}/verdict`);
+    early = null;
+    try {
+      const found = await asked;
+      if (judged !== about) return;
+      view.show(found, canGoOn);
+      say(found.sentence);
+    } catch (error) {
+      if (judged === about) trouble(error);
+    }
+  }
+
+  return { judge, clear() {
+    judged = "";
+    view.clear();
+  } };
+}
+
+/** The verdict in `root`. `goOn()`, where it is possible, leads to the box for the next message. */
+function verdictView(root, id, goOn) {
   root.hidden = true;
   let shown = null;
 

@@ -181,7 +181,15 @@ def planned(name: str) -> list[dict[str, Any]]:
                 {"type": "TOOL_CALL_RESULT", "call_id": id, "name": tool, "content": content},
                 {"type": "STEP_FINISHED", "step": step},
             ]
-    end = outcome(usage={"input_tokens": 1, "output_tokens": 1}, steps=4, duration_ms=1)
+    end = {
+        "run_id": "r",
+        "session_id": "s",
+        "status": "completed",
+        "stop_reason": "completed",
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+        "steps": 4,
+        "duration_ms": 1,
+    }
     return [*told, {"type": "DECISION_MADE", "round": 1, "decision": {"do": "stop", "reason": "completed"}},
             {"type": "RUN_FINISHED", "outcome": end}]  # fmt: skip
 
