@@ -70,7 +70,7 @@ class StripRun(Struct, kw_only=True, omit_defaults=True):
     """What the strip shows, in words."""
 
 
-class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class VerdictLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of the verdict that leads to a step, such as `Last change: step 32`."""
 
     words: str
@@ -90,7 +90,7 @@ class NextStep(Struct, frozen=True):
     command: str
 
 
-class Verdict(Struct, kw_only=True, omit_defaults=True):
+class SessionVerdict(Struct, kw_only=True, omit_defaults=True):
     """The verdict on a session, in words and places."""
 
     sentence: str
@@ -104,15 +104,15 @@ class Verdict(Struct, kw_only=True, omit_defaults=True):
     cost_usd: float | None
     notes: list[str] = field(default_factory=list)
     """What else is known of the end: an error, phases, what is open."""
-    anchors: list[Place] = field(default_factory=list)
+    anchors: list[VerdictLine] = field(default_factory=list)
     """Where it said that it was done, where it last changed the work, and where a check last passed."""
     strip: list[StripRun] = field(default_factory=list)
-    policies: list[Place] = field(default_factory=list)
+    policies: list[VerdictLine] = field(default_factory=list)
     """What each policy would have done, in the order of the policies; empty while the session runs."""
     next: NextStep | None = None
 
 
-def verdict_of(audited: Audit, *, record: str = "", state: Literal["", "running", "queued"] = "") -> Verdict:
+def verdict_of(audited: Audit, *, record: str = "", state: Literal["", "running", "queued"] = "") -> SessionVerdict:
     """Return the verdict on an audited session.
 
     record: the file of the record, as people know it, for the commands of `next`; without it there are none. state:
@@ -126,7 +126,7 @@ def verdict_of(audited: Audit, *, record: str = "", state: Literal["", "running"
     ending = ending_key(latest, foreign, state) if latest is not None else "cut_off"
     runs_on = ending in ("running", "queued")
     found = ENDINGS.get(ending, ENDINGS["other"])
-    return Verdict(
+    return SessionVerdict(
         sentence=_sentence(found, latest, audited.runs),
         ending=ending,
         known=_known(latest),
@@ -289,7 +289,7 @@ def _notes(run: AuditedRun, foreign: bool) -> Iterator[str]:
 # ---- the anchors
 
 
-def _anchors(runs: Sequence[AuditedRun]) -> Iterator[Place]:
+def _anchors(runs: Sequence[AuditedRun]) -> Iterator[VerdictLine]:
     """Yield where the session said it was done, where it last changed the work, and where a check last passed."""
     said = _latest(runs, lambda run: run.said)
     changed = _latest(runs, lambda run: run.changed)
@@ -316,11 +316,11 @@ def _latest(runs: Sequence[AuditedRun], of: Any) -> tuple[AuditedRun, AuditedAnc
     return next(((run, anchor) for run in reversed(runs) if (anchor := of(run)) is not None), None)
 
 
-def _anchor_place(name: str, found: tuple[AuditedRun, AuditedAnchor] | None, missing: str, many: bool) -> Place:
+def _anchor_place(name: str, found: tuple[AuditedRun, AuditedAnchor] | None, missing: str, many: bool) -> VerdictLine:
     if found is None:
-        return Place(name=name, words=f"{name}: {missing}")
+        return VerdictLine(name=name, words=f"{name}: {missing}")
     run, anchor = found
-    return Place(
+    return VerdictLine(
         name=name,
         words=f"{name}: {_step_words(anchor.step, run, many)}",
         run=run.number,
@@ -336,7 +336,7 @@ def _step_words(step: int, run: AuditedRun, many: bool) -> str:
 # ---- the policies
 
 
-def _policies(runs: Sequence[AuditedRun]) -> Iterator[Place]:
+def _policies(runs: Sequence[AuditedRun]) -> Iterator[VerdictLine]:
     """Yield what each policy would have done: at the first run that it would have ended earlier, else at the latest."""
     for place, _ in enumerate(runs[-1].stoppings if runs else ()):
         stops = [(run, run.stoppings[place]) for run in runs if place < len(run.stoppings)]
@@ -348,18 +348,18 @@ def _ends_earlier(stop: PolicyStop, run: AuditedRun) -> bool:
     return stop.parting != "refused" and stop.step is not None and stop.step < run.last
 
 
-def _policy_place(run: AuditedRun, stop: PolicyStop, many: bool) -> Place:
+def _policy_place(run: AuditedRun, stop: PolicyStop, many: bool) -> VerdictLine:
     name = one_line(stop.policy, 60)
     if stop.parting == "refused":
-        return Place(name=name, words=f"{name}: cannot be used", why=one_line(stop.why, 300))
+        return VerdictLine(name=name, words=f"{name}: cannot be used", why=one_line(stop.why, 300))
     if stop.step is None:
-        return Place(name=name, words=f"{name}: would have gone on")
+        return VerdictLine(name=name, words=f"{name}: would have gone on")
     if not _ends_earlier(stop, run):
-        return Place(name=name, words=f"{name}: same end")
+        return VerdictLine(name=name, words=f"{name}: same end")
     what = "before the last change" if stop.before_change else f"{counted(stop.saved_steps, 'step')} saved"
     words = f"{name}: {_step_words(stop.step, run, many)}, {'perhaps ' if stop.supposed else ''}{what}"
     why = "if the model had gone on as it did" if stop.supposed else ""
-    return Place(name=name, words=words, run=run.number, step=stop.step, why=why)
+    return VerdictLine(name=name, words=words, run=run.number, step=stop.step, why=why)
 
 
 # ---- the strip

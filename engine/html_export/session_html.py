@@ -17,7 +17,7 @@ from html import escape
 import msgspec
 from msgspec import Struct
 
-from ..analysis.verdict import Verdict
+from ..analysis.verdict import SessionVerdict
 from ..base.sanitize import one_line, sanitize
 from ..base.version import __version__
 from ..decision.call_judgement import CallJudgement
@@ -41,7 +41,7 @@ class EmbeddedSession(Struct, frozen=True, kw_only=True):
 
     summary: ListedSession
     """The viewer's response to `GET /sessions/ID`."""
-    verdict: Verdict
+    verdict: SessionVerdict
     """The verdict on it."""
     header: object
     """The header of its record."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ..analysis.audit import audit
-from ..analysis.verdict import Verdict, verdict_of
+from ..analysis.verdict import SessionVerdict, verdict_of
 from ..decision import Event, Policy, WrongUse
 from ..decision.events import RunFinished, RunStarted
 from ..http.session_schemas import RequestQuery, RunResponse, no_step, question_response
@@ -43,7 +43,7 @@ def read_runs(path: Path, session_id: str, unfinished: str) -> list[RunResponse]
     ]
 
 
-def record_verdict(path: Path, policies: Sequence[Policy], *, file: str, is_written: bool) -> Verdict:
+def record_verdict(path: Path, policies: Sequence[Policy], *, file: str, is_written: bool) -> SessionVerdict:
     """Return the verdict on the session of a record. Reads the file, and raises WrongUse if that is not possible.
 
     file: the record's name for people. is_written: whether a process still writes it.

@@ -10,7 +10,7 @@ from anyio import to_thread
 from starlette.responses import Response
 
 from ..analysis.audit import audit
-from ..analysis.verdict import Verdict, verdict_of
+from ..analysis.verdict import SessionVerdict, verdict_of
 from ..decision import POLICIES, Event, Outcome
 from ..decision.events import STREAM_PARTS
 from ..http.session_schemas import RequestQuery, no_step, run_response
@@ -187,7 +187,7 @@ def _collect_events(events: list[Event], lines: LineReader, whole: Sequence[byte
         events += (one for one in lines.parse(line) if isinstance(one, Event) and type(one) not in STREAM_PARTS)
 
 
-def _judge(events: Sequence[Event], status: SessionStatus) -> Verdict:
+def _judge(events: Sequence[Event], status: SessionStatus) -> SessionVerdict:
     match status:
         case "running" | "queued":
             return verdict_of(audit(events, ()), state=status)

@@ -13,7 +13,7 @@ import pytest
 from endstop import Engine, Hooks
 from endstop.analysis.audit import audit
 from endstop.analysis.endings import ENDINGS
-from endstop.analysis.verdict import MAX_CELLS, Verdict, short_name, verdict_of
+from endstop.analysis.verdict import MAX_CELLS, SessionVerdict, short_name, verdict_of
 from endstop.decision import STATUS_OF, Limits, Policy
 from endstop.decision.policy import POLICIES
 from endstop.decision.text_kinds import TEXT_KINDS
@@ -33,7 +33,7 @@ RAW = re.compile(r"[a-z]_[a-z]|custom:|text final|control flow|finish reason|exh
 """Words of the code, which no reader should meet."""
 
 
-async def verdict(*script: Any, record: str = "run.jsonl", **options: Any) -> Verdict:
+async def verdict(*script: Any, record: str = "run.jsonl", **options: Any) -> SessionVerdict:
     """The verdict on a run of our own loop."""
     engine = Engine(Scripted(*script), tools=[save, run_tests, finish_task, ask_user], **options)
     async with engine.start("go") as run:
@@ -41,7 +41,7 @@ async def verdict(*script: Any, record: str = "run.jsonl", **options: Any) -> Ve
     return verdict_of(audit(events, THREE), record=record)
 
 
-def imported(*messages: dict[str, Any], policies: Sequence[Policy] = THREE) -> Verdict:
+def imported(*messages: dict[str, Any], policies: Sequence[Policy] = THREE) -> SessionVerdict:
     """The verdict on a session of another agent."""
     (session,) = FORMATS["openai"].sessions([{"role": "user", "content": "Mend it"}, *messages])
     return verdict_of(audit(events_of(session, "s", "openai", ImportOptions()), policies), record="s.jsonl")
@@ -56,7 +56,7 @@ def calls(name: str, result: str, id: str = "c", **arguments: Any) -> list[dict[
     ]
 
 
-def places(found: Verdict) -> list[str]:
+def places(found: SessionVerdict) -> list[str]:
     """The words of the anchors."""
     return [anchor.words for anchor in found.anchors]
 
@@ -216,4 +216,4 @@ def test_a_qualified_name_is_shortened_and_a_command_kept() -> None:
 
 def test_the_document_is_plain_json() -> None:
     found = verdict_of(audit(events_of_calls(), THREE), record="a.jsonl")
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Verdict) == found
+    assert msgspec.json.decode(msgspec.json.encode(found), type=SessionVerdict) == found
