@@ -1,5 +1,6 @@
 // The timeline: each kind of item of model.js has a function that makes its node and says how to bring it up to date.
 import { ask, path, words } from "./api.js";
+import { endView, list } from "./answer.js";
 import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
 import { isFailure } from "./call_end.js";
 import { checkLine } from "./checks.js";
@@ -315,21 +316,6 @@ function phaseView({ percentage, summary, next }) {
 function rejectedView({ reason, by }) {
   const name = by.includes(":") ? ` by ${called(by)}` : by === "user" ? " by you" : "";
   return line("warn", "↩", `Not accepted as complete${name}`, reason);
-}
-
-/** What the run gave, unless it is the text above; how it ended stands in the verdict. */
-function endView({ run: { outcome } }) {
-  const { answer, status, stop_reason: reason } = outcome;
-  const given = answer && status === "completed" && reason !== "text_final";
-  return { node: h("article", { class: `end${given ? " said" : ""}`, "data-status": status },
-    h("h4", {}, given ? "Answer" : "The run ends here"), given ? formatted(answer, "the answer") : null) };
-}
-
-/** What is open, in points; null if nothing is. */
-function list(title, entries, most = 20) {
-  if (!entries.length) return null;
-  const more = entries.length > most ? [h("li", { class: "faint" }, `and ${entries.length - most} more`)] : [];
-  return h("section", {}, h("h5", {}, title), h("ul", {}, ...entries.slice(0, most).map((entry) => h("li", {}, entry)), ...more));
 }
 
 const KINDS = {
