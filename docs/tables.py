@@ -19,6 +19,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, NoneType
 from typing import Any, NamedTuple, get_args, get_origin
 
+from endstop.analysis.endings import ENDINGS as SENTENCES
 from endstop.analysis.published_policies import PUBLISHED, PublishedPolicy
 from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
@@ -220,6 +221,20 @@ KILLED = (
     "no",
     "`--resume RECORD`, without a prompt.",
 )
+
+
+def sentences() -> str:
+    """The sentence of each ending, with what helps next."""
+    given = {"record": "RECORD", "approvals": "--approve CALL_ID", "steps": 15, "more": 60}
+    rows = [
+        (
+            f"`{key}`",
+            ending.sentence.format(step="N", of=", 30 of 30", name="NAME"),
+            f"{ending.next}: `{ending.command.format_map(given)}`" if ending.command else "-",
+        )
+        for key, ending in SENTENCES.items()
+    ]
+    return _table(("ending", "sentence", "what helps next, with a record of endstop"), rows)
 
 
 def endings() -> str:
@@ -487,6 +502,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ag_ui": ag_ui,
     "statuses": statuses,
     "endings": endings,
+    "sentences": sentences,
     "settings": settings,
     "recommended": recommended,
     "policies": policies,

@@ -16,13 +16,26 @@ the step of a change counts as made after it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from ..decision import events as ev
-from ..decision.call_judgement import CallJudge
+from ..decision.call_judgement import CallJudge, CallJudgement
 from ..decision.call_results import has_failed, has_passed
 from ..decision.facts import Facts
 from ..decision.text_kinds import is_last_word
+
+CheckResult = Literal["passed", "failed"]
+"""What a check said of the work."""
+
+
+def check_result(event: ev.ToolCallResult, call: CallJudgement) -> CheckResult | None:
+    """Return what a check said of the work; None for any other call, or if its result does not say it."""
+    if not call.checks:
+        return None
+    passed = has_passed(event.content, event.status)
+    if passed:
+        return "passed"
+    return "failed" if passed is False or has_failed(event.content, event.status, "checks") else None
 
 
 class DoneClaim:
@@ -147,12 +160,13 @@ class WorkAnchors:
         call = self._judge.judge(event, facts)
         if call.changed:
             self._change = self._change or name
-        if call.checks:
-            passed = has_passed(event.content, event.status)
-            if passed:
+        match check_result(event, call):
+            case "passed":
                 self._pass = self._pass or name
-            elif passed is False or has_failed(event.content, event.status, "checks"):
+            case "failed":
                 self._failure = self._failure or name
+            case None:
+                pass
 
     def _step_finished(self, event: ev.StepFinished, facts: Facts) -> None:
         self.end_step(facts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -15,7 +16,10 @@ from ..decision import (
     EvaluationVerdict,
     Event,
     Facts,
+    LimitUse,
+    Outcome,
     Policy,
+    Question,
     Status,
     TextKind,
     ToolKind,
@@ -29,6 +33,7 @@ from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
 from ..decision.run_origin import is_foreign
 from ..decision.until_rules import ALL_GUARDS, ALL_RULES
+from .anchors import CheckResult, check_result
 from .foreign_loops import without_shipped_limit
 from .policy_simulation import BacktestResult, Finding, Parting, backtest
 from .summary import ResourceUse, RunSummary, is_error
@@ -64,6 +69,8 @@ class AuditedRun(Struct, kw_only=True):
     steps: list[AuditedStep]
     made: int
     """Number of steps, including those that were not kept."""
+    last: int
+    """Number of its last step. It is higher than `made` for a run that continues another one's count."""
     origin: ev.Origin | None = None
     """The session, run and decision that a fork comes from; None for a run that is not a fork."""
     copied: int = 0
@@ -72,6 +79,12 @@ class AuditedRun(Struct, kw_only=True):
     """Whether a fork copied all of it."""
     status: Status | None
     stop_reason: str
+    error: str | None
+    """The kind of the provider's latest error, with no response after it; None if there is none."""
+    limit: LimitUse | None
+    """The limit that ended the run; None if none did, or if it is not recorded."""
+    questions: tuple[Question, ...]
+    """What a paused run asks the user."""
     detail: str
     answer: str
     verdict: EvaluationVerdict
@@ -81,12 +94,28 @@ class AuditedRun(Struct, kw_only=True):
     """Name of the evaluator; None if there was none."""
     accepted_by: tuple[str, ...]
     """Gates, the judge and the user, as far as they accepted the completion."""
+    checked_by: str
+    """The check of the run (`until`) whose last answer is the verdict; empty without one."""
+    scores: tuple[float, ...]
+    """The first score that the check gave, and the last if it differs."""
+    score_of: float | None
+    """The most that the score can be; None if that is not known."""
+    judged_by: str
+    """The model that judged the work, if the check asks one."""
+    guard_changed: tuple[str, ...]
+    """Files that the check stands on and that the run changed: the check passes only with the changed ones."""
     failed_calls: tuple[str, ...]
     """Tools that failed before the work was reported as done and did not succeed afterwards."""
     done_at: int | None
     """The step at which the work was reported as done; None if it never was."""
     done_by: str
     """Name of the completion tool, or `text`."""
+    phases: list[tuple[int, str]]
+    """Progress that a completion tool reported: percentage and summary."""
+    pending_issues: tuple[str, ...]
+    """What the completion left open."""
+    ms: int
+    """Milliseconds that it took; 0 if the record has no times."""
     last_text: TextKind | None
     """The kind of the text that ended the run; None if its last step made calls."""
     wasted_steps: int
@@ -136,6 +165,12 @@ class AuditedCall(Struct, kw_only=True):
     """The beginning of the result."""
     failed: bool = False
     """Whether it counts as an error: by its status or, in a foreign loop, by its result."""
+    changed: bool = False
+    """Whether it changed the work, as far as that is known."""
+    may_have_changed: bool = False
+    """Whether it is unknown what it did, so that it may have changed the work."""
+    check: CheckResult | None = None
+    """What a check said of the work; None for any other call, and for a check whose result does not say it."""
 
 
 class AuditedAnchor(Struct, frozen=True, kw_only=True):
@@ -164,6 +199,8 @@ class PolicyStop(Struct, frozen=True, kw_only=True):
     step: int | None
     """The step after which it would have stopped; None if it would not have stopped, or that is unknown."""
     saved_steps: int
+    before_change: bool
+    """Whether it would have stopped before the last change of the work."""
     rule: str
     """The rule or guard with its priority, such as `P0.5 control_flow`."""
     says: str
@@ -220,7 +257,8 @@ class _RunAuditor:
         self._steps: list[AuditedStep] = []
         self._made = self._copied = 0
         self._calls: dict[str, AuditedCall] = {}
-        self._early: dict[str, tuple[ResultStatus, str, bool]] = {}
+        self._early: dict[str, dict[str, Any]] = {}
+        """What the results say of calls whose response has not ended, by call id."""
         carried = started.carried.questions if started.carried is not None else ()
         self._approvals = {question.call_id: question.tool for question in carried if question.tool is not None}
         """The tools of the calls that wait for the user's approval, by call id."""
@@ -228,6 +266,7 @@ class _RunAuditor:
         self._first: dict[str, str] = {}
         self._failed: Counter[str] = Counter()
         self._accepted = ""
+        self._first_score: float | None = None
         self._evaluated_by: str | None = None
         self._finished: ev.RunFinished | None = None
 
@@ -258,7 +297,7 @@ class _RunAuditor:
                     for call in message.calls
                 ]
                 for call in calls:  # a call that only reads may finish before the response does
-                    call.status, call.result, call.failed = self._early.pop(call.id, (None, "", False))
+                    _set(call, self._early.pop(call.id, {}))
                     self._calls[call.id] = call
                 step = self._step
                 step.text, step.calls, step.usage = message.text[:MAX_TEXT], calls, event.usage
@@ -286,6 +325,8 @@ class _RunAuditor:
                 self._step.notes.append(what[:MAX_TEXT])
             case ev.StepFinished():
                 self._step.repeats = self._facts.repeats
+            case ev.CheckEnded(score=score) if self._first_score is None:
+                self._first_score = score
             case ev.EvaluationFinished(name=name):
                 self._evaluated_by = name
             case ev.RunFinished():
@@ -301,10 +342,20 @@ class _RunAuditor:
 
     def _result(self, event: ev.ToolCallResult) -> None:
         call, failed = self._calls.get(event.call_id), is_error(event, self._facts, self._judge)
+        judged = self._judge.judge(event, self._facts)
+        ordinary = self._kinds.get(event.name, "ordinary") == "ordinary"
+        said = {
+            "status": event.status,
+            "result": event.content[:MAX_TEXT],
+            "failed": failed,
+            "changed": judged.changed,
+            "may_have_changed": judged.effect == "unknown" and not judged.changed and ordinary,
+            "check": check_result(event, judged) if ordinary else None,
+        }
         if call is None:
-            self._early[event.call_id] = event.status, event.content[:MAX_TEXT], failed
+            self._early[event.call_id] = said
         else:
-            call.status, call.result, call.failed = event.status, event.content[:MAX_TEXT], failed
+            _set(call, said)
         if failed:
             self._failed[event.name] += 1
         if event.fingerprint:
@@ -321,6 +372,7 @@ class _RunAuditor:
         """Return the audit of the run, with the step at which each policy would have ended it."""
         digest = backtested.digest
         outcome = self._finished.outcome if self._finished is not None else None
+        phases = [one for one in outcome.phases if one.get("summary") != outcome.answer] if outcome is not None else []
         after = digest.after_done
         by_text = digest.done is not None and not self._accepted
         return AuditedRun(
@@ -328,20 +380,35 @@ class _RunAuditor:
             prompt=(self._started.prompt or "")[:MAX_TEXT],
             steps=self._steps,
             made=self._made,
+            last=digest.end.steps,
             origin=digest.origin,
             copied=self._copied,
             is_copy=digest.is_copy,
             status=digest.status,
             stop_reason=digest.stop_reason,
+            error=self._facts.error_kind if self._facts.provider_error is not None else None,
+            limit=_ending_limit(outcome),
+            questions=outcome.questions if outcome is not None else (),
             detail=outcome.detail if outcome is not None else "",
             answer=outcome.answer[:MAX_TEXT] if outcome is not None else "",
             verdict=digest.verdict,
             work=digest.work,
             evaluated_by=self._evaluated_by,
             accepted_by=self._facts.accepted_by if digest.status == "completed" else (),
+            checked_by=outcome.checked_by if outcome is not None else "",
+            scores=_first_and_last(self._first_score, outcome.check_score if outcome is not None else None),
+            score_of=outcome.check_of if outcome is not None else None,
+            judged_by=outcome.judged_by if outcome is not None else "",
+            guard_changed=outcome.guard_changed if outcome is not None else (),
             failed_calls=digest.failed_calls,
             done_at=digest.done.steps if digest.done is not None else None,
             done_by="text" if by_text else self._accepted,
+            phases=[
+                (phase.get("completion_percentage") or 0, str(phase.get("summary") or "")[:MAX_TEXT])
+                for phase in phases
+            ],
+            pending_issues=outcome.pending_issues if outcome is not None else (),
+            ms=digest.used.ms,
             last_text=digest.last_text,
             wasted_steps=digest.wasted_steps,
             wasted_output_tokens=after.usage.output_tokens if after is not None else 0,
@@ -362,6 +429,26 @@ class _RunAuditor:
         )
 
 
+def _set(call: AuditedCall, said: dict[str, Any]) -> None:
+    for name, value in said.items():
+        setattr(call, name, value)
+
+
+def _ending_limit(outcome: Outcome | None) -> LimitUse | None:
+    """Return the hard limit that ended a run."""
+    for name, use in outcome.limits.items() if outcome is not None else ():
+        base = name.removeprefix("session_").removeprefix("budget_")
+        reached = not use.soft and use.used >= use.allowed
+        if outcome is not None and reached and STOP_REASONS.get(base) == outcome.stop_reason:
+            return use
+    return None
+
+
+def _first_and_last(first: float | None, last: float | None) -> tuple[float, ...]:
+    scores = [score for score in (first, last) if score is not None]
+    return tuple(dict.fromkeys(scores))
+
+
 def _completion_in(step: AuditedStep) -> str:
     """Return the completion tool that a step called; empty if it called none."""
     return next((call.name for call in step.calls if call.kind == "completion"), "")
@@ -379,6 +466,7 @@ def _policy_stop(policy: Policy, finding: Finding, made: int) -> PolicyStop:
         parting=finding.parting,
         step=stops.steps if stops is not None else None,
         saved_steps=made - stops.steps if stops is not None else 0,
+        before_change=finding.before_change,
         rule=f"{rule.priority} {rule.name}" if rule is not None else finding.rule,
         says=rule.says if rule is not None else "",
         line=_policy_line(policy, finding),

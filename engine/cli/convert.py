@@ -35,6 +35,7 @@ from .options import (
     add_labels,
     add_output,
     add_redaction,
+    add_user_policy,
     build_redaction,
     parse_finish_words,
 )
@@ -404,6 +405,7 @@ def add_export(commands: Any) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
     parser.add_argument("--quiet", action="store_true", help="do not list what the format cannot express")
     page = parser.add_argument_group("for html")
+    add_user_policy(page)
     page.add_argument(
         "--session", metavar="ID", help="the session of a transcript that holds several (default: the first)"
     )

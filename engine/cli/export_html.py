@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from ..base.sanitize import one_line
-from ..decision import WrongUse
+from ..decision import POLICIES, Policy, WrongUse
 from ..formats import ImportOptions, find_sessions
 from ..formats.imported_session import describe_losses
 from ..formats.importer import ImportedRecord, Importer, RecordFolder, record_name
@@ -24,6 +24,7 @@ from ..records.reader import is_record
 from ..records.redaction import Redaction
 from ..viewer.catalog import REDACTED
 from .audit import choose_session
+from .factory import load_policy_of_runs
 from .options import build_redaction
 from .output_file import write_file
 from .views.text import counted
@@ -49,10 +50,11 @@ def export_pages(args: argparse.Namespace) -> int:
     is_folder = args.output is not None and (os.path.isdir(args.output) or args.output.endswith(os.sep))
     targets = _targets(args.records, args.output, is_folder)
     redaction = build_redaction(args)
+    policies = [*POLICIES.values(), *map(load_policy_of_runs, args.policy)]
     for named, target in zip(args.records, targets, strict=True):
         with TemporaryDirectory(prefix="endstop-export-") as folder:
             source = _source(args, named, Path(folder))
-            sessions = list(_sessions(source, Path(folder), redaction))
+            sessions = list(_sessions(source, Path(folder), redaction, policies))
         notices = list(_notices(source, sessions, redaction is not None))
         pieces = list(session_html(sessions, notices=notices))
         size = sum(map(len, pieces))
@@ -127,7 +129,9 @@ def _source(args: argparse.Namespace, named: str, folder: Path) -> _Source:
     return _Source(Path(result.record), path, list(describe_losses(result.lost)))
 
 
-def _sessions(source: _Source, folder: Path, redaction: Redaction | None) -> Iterator[EmbeddedSession]:
+def _sessions(
+    source: _Source, folder: Path, redaction: Redaction | None, policies: Sequence[Policy]
+) -> Iterator[EmbeddedSession]:
     """Yield the sessions of the page: the record's and its sub-agents'.
 
     Raises WrongUse if the record cannot be read.
@@ -138,7 +142,7 @@ def _sessions(source: _Source, folder: Path, redaction: Redaction | None) -> Ite
             copy = folder / f"redacted-{number}" / record_name(record.name)
             copy.parent.mkdir()
             redact_file(record, copy, redaction)
-        yield embed_record(copy, record if number else source.file)
+        yield embed_record(copy, record if number else source.file, policies)
 
 
 # ---- messages

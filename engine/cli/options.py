@@ -235,6 +235,18 @@ def add_index(reading: argparse._ArgumentGroup) -> None:
     reading.add_argument("--no-index", action="store_true", help="read every record again and cache nothing")
 
 
+def add_user_policy(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add the option for further policies of which the verdict says where they would have stopped."""
+    parser.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a policy in a TOML file: each verdict says where it would have stopped, as it does for chat, agent and "
+        "strict; repeatable",
+    )
+
+
 def add_record_paths(parser: argparse.ArgumentParser) -> RecordGroups:
     """Add the arguments for which records to read, in how many processes, and what to print."""
     groups = RecordGroups(add_reading(parser), parser.add_argument_group("output"))

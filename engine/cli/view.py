@@ -11,14 +11,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..analysis.report import digest_index
-from ..decision import WrongUse
+from ..decision import POLICIES, WrongUse
 from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
 from ..process.tokens import Tokens
 from ..viewer.catalog import Catalog
 from ..viewer.text_index import TextIndex
 from .commands import add_command
-from .options import add_allowed_hosts, add_index, add_reading, allowed_hosts
+from .factory import load_policy_of_runs
+from .options import add_allowed_hosts, add_index, add_reading, add_user_policy, allowed_hosts
 from .report import report_html
 
 PORT = 8644
@@ -49,6 +50,7 @@ def add_to(commands: Any) -> None:
     server.add_argument("--open", action="store_true", help="open the page in the browser")
     server.add_argument("--tokens", metavar="FILE", help="a file of bearer tokens, with a line OWNER:TOKEN for each")
     add_allowed_hosts(server)
+    add_user_policy(parser)
     add_index(add_reading(parser))
 
 
@@ -58,6 +60,7 @@ def command(args: argparse.Namespace) -> int:
     from ..viewer.viewer_server import ViewerServer
 
     _check(args)
+    policies = [*POLICIES.values(), *map(load_policy_of_runs, args.policy)]
     with _text_index_place(args) as place:
         catalog = Catalog(args.records, index_place="" if args.no_index else args.index, processes=args.processes)
         texts = TextIndex(catalog.readable_files, place=place, processes=args.processes)
@@ -67,6 +70,7 @@ def command(args: argparse.Namespace) -> int:
             options=ViewerOptions(
                 tokens=Tokens.from_environment() if args.tokens is None else Tokens.from_file(args.tokens),
                 hosts=allowed_hosts(args),
+                policies=policies,
                 report=partial(_report, args.index, args.no_index, args.processes),
                 texts=texts,
             ),

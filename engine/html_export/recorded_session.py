@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ..analysis.report import RecordDigest, digest_record
 from ..analysis.sampling import partly_read
+from ..decision import POLICIES, Policy
 from ..decision.call_judgement import CallJudgement, SessionJudge
 from ..decision.events import SubagentStarted
 from ..records.format import encode_line
 from ..records.recorder import is_being_written
 from ..records.scan import scan
 from ..viewer.catalog import REDACTED, CatalogEntry
-from ..viewer.session_detail import detailed_session
+from ..viewer.session_detail import detailed_session, record_verdict
 from ..viewer.session_list import listed_session
 from .request_table import RequestTableBuilder
 from .session_html import EmbeddedSession
@@ -23,10 +24,11 @@ from .session_html import EmbeddedSession
 _decode = msgspec.msgpack.Decoder(RecordDigest).decode
 
 
-def embed_record(path: Path, source: Path) -> EmbeddedSession:
+def embed_record(path: Path, source: Path, policies: Sequence[Policy] = tuple(POLICIES.values())) -> EmbeddedSession:
     """Return the session of a record, with its unreadable parts as its `notices`. Raises WrongUse as a scan does.
 
-    path: the record, which may be a copy. source: the file known to people, whose name and time are shown.
+    path: the record, which may be a copy. source: the file known to people, whose name and time are shown. policies:
+    those that the verdict compares.
     """
     digest = _decode(digest_record(path))
     record = scan(path, parts=True, attachments=True)
@@ -63,6 +65,7 @@ def embed_record(path: Path, source: Path) -> EmbeddedSession:
     summary = detailed_session(entry, listed_session(entry))
     return EmbeddedSession(
         summary=summary,
+        verdict=record_verdict(path, policies, file=entry.file, is_written=False),
         header=record.header,
         events=events,
         judged=judged,

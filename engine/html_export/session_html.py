@@ -17,6 +17,7 @@ from html import escape
 import msgspec
 from msgspec import Struct
 
+from ..analysis.verdict import SessionVerdict
 from ..base.sanitize import one_line, sanitize
 from ..base.version import __version__
 from ..decision.call_judgement import CallJudgement
@@ -40,6 +41,8 @@ class EmbeddedSession(Struct, frozen=True, kw_only=True):
 
     summary: ListedSession
     """The viewer's response to `GET /sessions/ID`."""
+    verdict: SessionVerdict
+    """The verdict on it."""
     header: object
     """The header of its record."""
     events: Sequence[bytes]
@@ -59,7 +62,11 @@ def session_html(sessions: Sequence[EmbeddedSession], notices: Sequence[str] = (
     """
     title = one_line(sessions[0].summary.title, 200) or "a session without a prompt"
     yield _page(title, notices).encode("utf-8", "replace")
-    whole = {"notices": list(notices), "sessions": [one.summary for one in sessions]}
+    whole = {
+        "notices": list(notices),
+        "sessions": [one.summary for one in sessions],
+        "verdicts": [one.verdict for one in sessions],
+    }
     yield from _data("held-sessions", [msgspec.json.encode(whole)])
     yield from _data("licences", [_licences()])
     for place, one in enumerate(sessions):

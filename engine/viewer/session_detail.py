@@ -1,12 +1,15 @@
-"""One session in detail: its runs with their outcomes, read from its file."""
+"""One session in detail, read from its file: its runs with their outcomes, its verdict, the request of a step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from ..decision import Event, WrongUse
+from ..analysis.audit import audit
+from ..analysis.verdict import SessionVerdict, verdict_of
+from ..decision import Event, Policy, WrongUse
 from ..decision.events import RunFinished, RunStarted
 from ..http.session_schemas import RequestQuery, RunResponse, no_step, question_response
 from ..model_request import StepRequest, find_request
@@ -38,6 +41,15 @@ def read_runs(path: Path, session_id: str, unfinished: str) -> list[RunResponse]
         run.response(session_id, number, unfinished if number == latest else "interrupted")
         for number, run in enumerate(runs, 1)
     ]
+
+
+def record_verdict(path: Path, policies: Sequence[Policy], *, file: str, is_written: bool) -> SessionVerdict:
+    """Return the verdict on the session of a record. Reads the file, and raises WrongUse if that is not possible.
+
+    file: the record's name for people. is_written: whether a process still writes it.
+    """
+    audited = audit(scan(path), () if is_written else policies)
+    return verdict_of(audited, record=file, state="running" if is_written else "")
 
 
 def step_request(path: Path, query: RequestQuery) -> StepRequest:

@@ -15,7 +15,7 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..decision import WrongUse
+from ..decision import POLICIES, Policy, WrongUse
 from ..decision.errors import error_text
 from ..http import sse
 from ..http.page_files import INDEX, page_files
@@ -28,7 +28,7 @@ from ..providers._logging import log_warning
 from ..records.format import encode_line
 from .catalog import Catalog, CatalogEntry
 from .record_follower import follow_record, skip_to
-from .session_detail import detailed_session, step_request
+from .session_detail import detailed_session, record_verdict, step_request
 from .session_list import (
     UNREADABLE,
     ListedSession,
@@ -44,6 +44,8 @@ from .text_index import SearchFailed, TextIndex
 
 MAX_STREAMS = 100
 """Maximum number of open event streams."""
+MAX_VERDICTS = 200
+"""Number of verdicts that are kept, the latest ones."""
 SEND_SECONDS = 60.0
 """Maximum seconds for one write to a reader, after which the reader is dropped."""
 FOREIGN_HOST = "without tokens only names of this machine are served: use localhost, --allow-host or --tokens"
@@ -59,12 +61,13 @@ class ViewerOptions(Struct, frozen=True, kw_only=True):
     """Who may use the viewer, and what it shows in addition to sessions.
 
     tokens: if None, everybody on this machine may use it. hosts: names that are served without tokens in addition to
-    those of this machine. report: makes the HTML report over these files; None if there is none. texts: searches their
-    texts; None if there is no search.
+    those of this machine. policies: those that each verdict compares. report: makes the HTML report over these files;
+    None if there is none. texts: searches their texts; None if there is no search.
     """
 
     tokens: Tokens | None = None
     hosts: Collection[str] = ()
+    policies: Sequence[Policy] = tuple(POLICIES.values())
     report: ReportPage | None = None
     texts: TextIndex | None = None
 
@@ -76,6 +79,8 @@ class ViewerApp:
         self._catalog, self._options = catalog, options
         self._stopping = asyncio.Event()
         self._streams = 0
+        self._verdicts: dict[str, tuple[CatalogEntry, bytes]] = {}
+        """The latest verdicts with the state of the file that each was made from."""
         self._rows: dict[str, tuple[CatalogEntry, ListedSession]] = {}
         self._reporting = asyncio.Lock()
         self._report: tuple[int, str] = (-1, "")
@@ -101,6 +106,7 @@ class ViewerApp:
         app.router.add_get(f"{session}/events", self._events)
         app.router.add_get(f"{session}/record", self._record)
         app.router.add_get(f"{session}/request", self._request)
+        app.router.add_get(f"{session}/verdict", self._verdict)
         app.router.add_get("/report", self._show_report)
         return app
 
@@ -200,6 +206,23 @@ class ViewerApp:
     async def _request(self, request: web.Request) -> web.Response:
         entry, query = await self._readable(request), decode_query(request.query.items(), RequestQuery)
         return _json(await asyncio.to_thread(step_request, entry.path, query))
+
+    async def _verdict(self, request: web.Request) -> web.Response:
+        entry = await self._entry(request)
+        if not entry.runs:
+            return web.Response(status=204)  # asked beside the session itself, which says why it cannot be read
+        known = self._verdicts.pop(entry.id, None)
+        if known is None or known[0] is not entry:
+            made = await asyncio.to_thread(self._make_verdict, entry)
+            known = entry, made
+        self._verdicts[entry.id] = known
+        while len(self._verdicts) > MAX_VERDICTS:
+            del self._verdicts[next(iter(self._verdicts))]
+        return web.Response(body=known[1], content_type="application/json")
+
+    def _make_verdict(self, entry: CatalogEntry) -> bytes:
+        made = record_verdict(entry.path, self._options.policies, file=entry.file, is_written=entry.is_written)
+        return encode_line(made)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         entry = await self._readable(request)

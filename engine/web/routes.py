@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from ..analysis.verdict import SessionVerdict
 from ..decision import Outcome
 from ..http.session_schemas import RequestQuery, RunResponse, SessionResponse
 from ..http.sse import MEDIA_TYPE as SSE
@@ -52,6 +53,7 @@ from .session_routes import (
     session_events,
     session_record,
     session_request,
+    session_verdict,
     start_run,
     start_session,
 )
@@ -152,6 +154,8 @@ OPERATIONS = (
               media_type="application/jsonl"),
     Operation(method="GET", path=f"{SESSION}/request", handler=session_request, id="session_request", tag="sessions",
               query=RequestQuery, response=StepRequest),
+    Operation(method="GET", path=f"{SESSION}/verdict", handler=session_verdict, id="session_verdict", tag="sessions",
+              response=SessionVerdict),
     Operation(method="GET", path=RUN, handler=read_run, id="read_run", tag="runs", response=RunResponse),
     Operation(method="GET", path=f"{RUN}/events", handler=run_events, id="run_events", tag="streams",
               query=RunStreamQuery, media_type=SSE, resumable=True, other_responses=_NOTHING_LEFT),

@@ -9,12 +9,16 @@ from typing import Any
 from anyio import to_thread
 from starlette.responses import Response
 
-from ..decision import Event, Outcome
+from ..analysis.audit import audit
+from ..analysis.verdict import SessionVerdict, verdict_of
+from ..decision import POLICIES, Event, Outcome
+from ..decision.events import STREAM_PARTS
 from ..http.session_schemas import RequestQuery, no_step, run_response
 from ..http.sse import encode_sse, parse_run_event_id, parse_session_event_id, resume_seq, unknown_run
 from ..model_request import RequestFinder
 from ..records.reader import LineReader
 from ..service.errors import Conflict
+from ..store.base import SessionStatus
 from .request_context import RequestContext, cancel_on_disconnect, json_response
 from .schemas import (
     AnswerRequest,
@@ -164,6 +168,31 @@ async def session_request(context: RequestContext) -> Response:
     if finder.found is None:
         raise no_step(query)
     return json_response(finder.found)
+
+
+async def session_verdict(context: RequestContext) -> Response:
+    """Read the verdict: how the session ended, what is known of its work, and what each policy would have done."""
+    session = await context.service.session(context.id("session"), owner=context.owner)
+    lines, rest = LineReader(), b""
+    events: list[Event] = []
+    async with aclosing(context.service.record(session)) as pieces:
+        async for piece in pieces:
+            *whole, rest = (rest + piece).split(b"\n")
+            await to_thread.run_sync(_collect_events, events, lines, whole)
+    return json_response(await to_thread.run_sync(_judge, events, session.status))
+
+
+def _collect_events(events: list[Event], lines: LineReader, whole: Sequence[bytes]) -> None:
+    for line in whole:
+        events += (one for one in lines.parse(line) if isinstance(one, Event) and type(one) not in STREAM_PARTS)
+
+
+def _judge(events: Sequence[Event], status: SessionStatus) -> SessionVerdict:
+    match status:
+        case "running" | "queued":
+            return verdict_of(audit(events, ()), state=status)
+        case _:
+            return verdict_of(audit(events, tuple(POLICIES.values())))
 
 
 def _feed_lines(finder: RequestFinder, lines: LineReader, whole: Sequence[bytes]) -> None:

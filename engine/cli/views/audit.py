@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, PolicyStop
+from ...analysis.verdict import Known, verdict_of
 from ...base.sanitize import one_line
 from ...decision.events import IMPORT_PREFIX, is_imported
 from ...decision.text_kinds import is_last_word
@@ -28,6 +29,7 @@ WHOLE = 40
 """Runs of up to this many steps are shown completely."""
 REPEATED_SHOWN = 5
 _STYLES: dict[Tone, str] = {"success": "green", "doubt": "yellow", "failure": "red"}
+_KNOWN: dict[Known, str] = {"passed": "green", "failed": "red", "said": "magenta", "unknown": ""}
 _INDENT = (0, 0, 0, 2)
 _MARKS = {"ok": "", None: " (never answered)", "rejected": " (rejected)"}
 
@@ -37,7 +39,9 @@ def render_audit(audit: Audit, every_step: bool) -> Iterator[RenderableType]:
     from rich.padding import Padding
     from rich.text import Text
 
-    yield Text(_headline(audit), style="bold")
+    verdict = verdict_of(audit)
+    yield Text(verdict.sentence, style=f"bold {_KNOWN[verdict.known]}".strip())
+    yield Text(_headline(audit), style="dim")
     if audit.parent is not None:
         yield Text(_parent_line(audit.parent), style="cyan")
     for run in audit.runs:

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from ...analysis.endings import PROVIDER_ERRORS
+from ...analysis.verdict import short_name as short_name
 from ...base.plural import counted as counted
 from ...base.sanitize import one_line, sanitize
 from ...decision import AnyChunk, Decision, LimitUse, Outcome, Policy, Usage, Work
@@ -59,22 +61,6 @@ _LIMITS = {
     "invalid_calls": ("Stopped: nothing but invalid calls", "Use another model, or describe the tools better."),
 }
 
-_FAILURES = {
-    "auth": "Check the API key: it is missing, wrong, or has no access to this model.",
-    "not_found": "Check the model's name (--model) and the endpoint (--api-base).",
-    "quota": "The account has no credit or quota left: add credit, or use another key or model.",
-    "rate_limit": "Wait and run again, or use another key or model.",
-    "connection": "Check that the endpoint is running and that --api-base is right.",
-    "timeout": "The endpoint is slow or hangs: run again, or use another one.",
-    "server": "The provider returned a server error. Retry later or use another provider.",
-    "context_overflow": "Use a model with a larger context, or a smaller task.",
-    "bad_request": "The provider rejected the request: see its message above.",
-    "protocol": "Check that the endpoint speaks the API of --provider, chat completions with --api-base alone.",
-    "interrupted": "The connection was lost during the response: run again.",
-    "degenerate": "Run again, or use another model or temperature.",
-    "cancelled": "The request was cancelled from outside: run again.",
-}
-"""Advice on a provider's error, by its kind (`providers/errors.py`)."""
 
 _CAUSES = {
     "interrupt": "You stopped it with Ctrl-C.",
@@ -172,7 +158,7 @@ def ending_of(
             title = {"refusal": "Refused", "internal_error": "Failed inside endstop"}.get(reason, "Failed")
             if failure is None or reason != "provider_error":
                 return EndingText(tone="failure", title=title, text=outcome.detail)
-            advice = _FAILURES.get(failure.kind, "")
+            advice = PROVIDER_ERRORS.get(failure.kind, "")
             return EndingText(
                 tone="failure", title=title, text=failure_words(failure), advice=_some(advice), go_on=go_on
             )
@@ -365,16 +351,6 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"
-
-
-def short_name(name: str) -> str:
-    """Shorten a qualified name from a record to the part after its module; a command is kept as written."""
-    short = name.rpartition(":")[2] if "Command" not in name else name.partition(":")[2]
-    command = _COMMAND.fullmatch(short)
-    return f"`{command[1]}`" if command else short
-
-
-_COMMAND = re.compile(r"""Command(?:Gate|Evaluator)\(['"](.*)['"]\)""", re.DOTALL)
 
 
 def failure_words(failure: AttemptFailed) -> str:

@@ -28,6 +28,7 @@ export function answer(path) {
   const number = numberOf(id);
   if (number < 0) return undefined;
   if (!part) return sessions[number];
+  if (part === "verdict") return held("sessions").verdicts[number];
   if (part === "record") return new Response(record(number), { headers: { "Content-Type": "application/x-ndjson" } });
   const asked = new URLSearchParams(query);
   if (part === "request") return requestOf(held(`requests-${number}`), Number(asked.get("run")), Number(asked.get("step")));

@@ -297,8 +297,6 @@ const HEARD = {
     if (question && !again) set(run, asking(question), { asks: false });
     if (!question?.tool && question?.confirms == null) set(run, call_id, { status: "ok", end: "succeeded" });
     else if (edited) set(run, call_id, { args: JSON.stringify(edited) });
-    const paused = run.previous?.items.at(-1);
-    if (paused?.kind === "end") touch(run, paused, { answered: true });
     add(run, { kind: "answered", question: question?.text ?? "", text });
     if (again) pose(run, question);
   },
@@ -335,8 +333,7 @@ const HEARD = {
     run.outcome = outcome;
     run.round = null;
     run.doing = "";
-    // what ran so far: calls that wait for approval run after it, in the next run
-    add(run, { kind: "end", run, ran: [...run.calls.values()].filter((call) => call.ran !== null) });
+    add(run, { kind: "end", run });
   },
   /** No event of a record: the stream says so. */
   LAGGED(run, { missed }) {

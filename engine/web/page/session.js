@@ -15,8 +15,9 @@ import { follow } from "./stream.js";
 import { linkTarget } from "./target.js";
 import { lasted, oneLine } from "./text.js";
 import { unheardMessages } from "./unheard.js";
+import { sessionVerdict } from "./verdict.js";
 import { timeline } from "./view.js";
-import { ending, underWay } from "./words.js";
+import { underWay } from "./words.js";
 
 /** Milliseconds of a frame for us; the rest is the browser's. */
 const SHARE = 10;
@@ -52,6 +53,7 @@ export function openSession(place, { say, connected }) {
   const target = linkTarget(root, jump.show, (words) => trouble(words && new Error(words)));
   root.replaceChildren();
   let show = timeline(root, id);
+  const verdict = sessionVerdict($("verdict"), id, { goOn, trouble: (error) => trouble(error), say: (words) => live && say(words) });
 
   // events
 
@@ -127,15 +129,18 @@ export function openSession(place, { say, connected }) {
     document.title = `${oneLine(session.title || id, 80)} · endstop`;
     showStatus($("status"), replay ? run?.outcome?.status ?? "running" : now);
     const since = now === "running" && !replay ? performance.now() - heardAt : 0;
-    const time = run && (since ? `${Math.floor((run.t + since) / 1000)} s` : lasted(run.t));
+    const time = run && (replay || underWay(now)) && (since ? `${Math.floor((run.t + since) / 1000)} s` : lasted(run.t));
     put($("doing"), [replay ? "replay" : "", session.agent, replay ? run?.doing : { interrupted: "", queued: "waits for a process that runs it" }[now] ?? run?.doing, time].filter(Boolean).join(" · "));
-    if (run) showBudget($("budget"), run, run.t + since);
+    if (run && underWay(now)) showBudget($("budget"), run, run.t + since);
+    else clearBudget($("budget"));
+    $("status").hidden = !replay && !underWay(now) && now !== "interrupted";
+    if (!replay) verdict.judge(session, now, run?.steps);
     $("cancel").hidden = readOnly || !underWay(now);
     $("delete").hidden = readOnly || underWay(now) || session.parent;
     $("replay").hidden = !replay && (underWay(now) || events.length === 0);
     if (readOnly) return;
     $("composer").hidden = replay !== null || session.parent;
-    compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed, trouble: () => session.trouble, args: (call) => known(state.runs.at(-1), call)?.args });
+    if (run || now !== "awaiting_input") compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed, trouble: () => session.trouble, args: (call) => known(state.runs.at(-1), call)?.args });
   }
 
   function questions() {
@@ -172,13 +177,9 @@ export function openSession(place, { say, connected }) {
     else if (event.type === "QUESTION_ASKED") say([`It asks you: ${event.text}`, ...(event.pending_issues ?? [])].join("\nstill open: "));
     else if (event.type === "COMPLETION_REJECTED") say("Not accepted as complete");
     else if (event.type === "TOOL_CALL_RESULT" && (event.judged ? isFailure(event.judged.end) : event.status === "error")) say(`${event.name} failed`);
-    else if (event.type === "RUN_FINISHED") say(ending({ outcome: event.outcome, failure: null, cause: "" }).title);
   }
 
-  function toEnd() {
-    setPlace({ id });
-    end.go();
-  }
+  const toEnd = () => (setPlace({ id }), end.go());
 
   // replay
 
@@ -334,6 +335,7 @@ export function openSession(place, { say, connected }) {
       root.removeEventListener("go-on", goOn);
       root.replaceChildren();
       clearBudget($("budget"));
+      verdict.clear();
       $("composer").replaceChildren();
       delete $("composer").dataset.key;
       for (const part of ["title", "doing", "status", "trouble", "unheard", "about-record"]) put($(part), "");

@@ -1,7 +1,7 @@
 // The timeline: each kind of item of model.js has a function that makes its node and says how to bring it up to date.
 import { ask, path, words } from "./api.js";
+import { endView, list } from "./answer.js";
 import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
-import { endCard, list } from "./card.js";
 import { isFailure } from "./call_end.js";
 import { checkLine } from "./checks.js";
 import { output } from "./output.js";
@@ -345,5 +345,5 @@ const KINDS = {
   verdict: verdictView,
   check: (item) => checkLine(item, line, folded),
   evaluation: evaluationView,
-  end: endCard,
+  end: endView,
 };

@@ -1,5 +1,5 @@
-// Words for states and ends, as in the terminal (engine/cli/views/text.py), with what to do here.
-import { called, counted, duration, money, number, oneLine, plain } from "./text.js";
+// Words for states, results, checks and decisions. How a session ended stands in its verdict (engine/analysis/verdict.py).
+import { counted, duration, money, number, oneLine, plain } from "./text.js";
 
 /** Of each status: tone, sign and word. Never the colour alone. */
 export const STATUS = {
@@ -55,71 +55,6 @@ export function skippedWords({ inside, id }) {
   return after ? `not run: it stood after ${calls[end].name}` : `not run: ${calls[end].name} came in the same response`;
 }
 
-const limit = (name, more) => [`Stopped at the ${name}`, `Allow ${more} in the policy, or go on from here.`];
-
-const LIMITS = {
-  step_limit: limit("step limit", "more steps"),
-  token_limit: limit("token limit", "more tokens"),
-  cost_limit: limit("cost limit", "a higher cost"),
-  time_limit: limit("time limit", "more time"),
-  tool_call_limit: limit("limit of tool calls", "more calls"),
-  stuck: ["Stopped: stuck in a loop", "Go on, and say what the model should do differently."],
-  degenerate: ["Stopped: the response repeated itself", "Go on from here, or use another model or temperature."],
-  compaction_stalled: ["Stopped: the context is full", "Use a model with a larger context, or a smaller task."],
-  completion_rejected: ["Stopped: completion not accepted", "Go on, and say what must be true when the task is done."],
-  until_stalled: ["Stopped: no change brings the check further", "Read what the check says, and go on from here."],
-  blocked: ["Blocked", "Remove what is named as the obstacle, and go on from here."],
-  no_answer: ["Stopped without an answer", "Go on from here, or use another model."],
-  invalid_calls: ["Stopped: nothing but invalid calls", "Use another model, or describe the tools better."],
-};
-
-const FAILURES = {
-  auth: "The server's API key is missing, wrong, or has no access to this model.",
-  not_found: "Check the model's name and the endpoint that the server was started with.",
-  quota: "The account has no credit or quota left: add credit, or use another key or model.",
-  rate_limit: "Wait and go on from here, or use another key or model.",
-  connection: "Check that the model's endpoint is running and that its address is right.",
-  timeout: "The endpoint is slow or hangs: go on from here, or use another one.",
-  server: "The provider returned a server error. Go on from here later, or use another provider.",
-  context_overflow: "Use a model with a larger context, or a smaller task.",
-  bad_request: "The provider rejected the request: see its message above.",
-  protocol: "Check that the endpoint speaks OpenAI's chat completions API.",
-  interrupted: "The connection was lost during the response: go on from here.",
-};
-
-const CAUSES = {
-  caller: "It was cancelled from outside.",
-  disconnect: "The client disconnected.",
-  timeout: "It took longer than was allowed.",
-  shutdown: "The server was asked to stop.",
-  race: "Another model finished first.",
-};
-
-/** What is known of the work: as decision/outcome.py derives it. */
-export const workOf = ({ verdict = "not_run", status }) =>
-  ({ passed: "checked", failed: "wrong" })[verdict] ?? (status === "completed" ? "said" : null);
-
-const listed = (names) => names.slice(0, 4).map((name) => oneLine(name, 40)).join(", ") + (names.length > 4 ? ` and ${names.length - 4} more` : "");
-
-/** Tone, sign and words, as engine/cli/views/text.py has them: never green where it is wrong. */
-function known(outcome) {
-  const { evaluation, failed_calls: failed = [], accepted_by: accepted = [], stop_reason: reason } = outcome;
-  const work = workOf(outcome);
-  const { checked_by: check = "", judged_by: judge = "", guard_changed: changed = [] } = outcome;
-  const by = (check && `\`${oneLine(check, 100)}\``) || called(evaluation?.name ?? "") || "an evaluation";
-  if (work === "checked") return ["good", "✔", `checked by ${by}: passed`];
-  if (work === "wrong") return ["bad", "✘", `wrong: checked by ${by}, failed`];
-  if (work && changed.length) return ["warn", "!", `not checked: the check fails with the original ${listed(changed)}`];
-  if (work && judge) return ["good", "✔", `judged by ${oneLine(judge, 60)}, not checked`];
-  const silent = evaluation ? "the evaluation gave no verdict" : "";
-  if (!work) return ["warn", "■", silent];
-  const names = accepted.map((name) => (name === "user" ? "you" : called(name))).join(" and ");
-  const who = { handled: "answered by a handler", judged: `judged complete by ${names}` }[reason]
-    ?? "reported by the agent" + (names && `, accepted by ${names}`);
-  const doubt = failed.length ? `${oneLine(failed.join(", "), 160)} failed earlier, and no later call made up for it` : "";
-  return [doubt ? "warn" : "good", doubt ? "!" : "✔", [`${who}, not checked`, silent, doubt].filter(Boolean).join("; ")];
-}
-
 const scoreWords = (score, of) => (of === null ? `${score}` : `${score} of ${of}`);
 
 /** Tone, sign and words of what a check said. */
@@ -131,9 +66,6 @@ export function checkWords({ said, name, score, of, change, changed }) {
   return ["quiet", "◔", `${said === "impossible" ? "cannot be met" : found}${difference}${files && `, with the original ${files}`}`];
 }
 
-/** The score of a run's check, from its first answer to its last. */
-export const scoresWords = ({ scores, of }) => `${scores[0]} → ${scoreWords(scores.at(-1), of)}`;
-
 /** What is known of a response that was left at a completion call. */
 export function cutWords({ call = "the completion", ended, rest }) {
   const { output_tokens: tokens, calls = [], whole = true } = rest ?? {};
@@ -141,42 +73,6 @@ export function cutWords({ call = "the completion", ended, rest }) {
     .filter(Boolean).join(" and ");
   if (ended || (rest && whole && !words)) return ["The response ended here", `nothing was cut off after ${call}`];
   return ["Cut here", words ? `this saved ${whole ? "" : "at least "}${words}` : `whether anything would have followed ${call} is unknown`];
-}
-
-/** The end of a run as people are told it; `who`: what is known of the work. */
-export function ending(run) {
-  const { outcome, failure, cause } = run;
-  const reason = outcome.stop_reason;
-  const work = workOf(outcome);
-  const [tone, sign, who] = known(outcome);
-  switch (outcome.status) {
-    case "completed": {
-      const said = ["text_final", "handled"].includes(reason) ? "Answered" : work === "checked" ? "Task complete"
-        : reason === "until_met" ? outcome.judged_by ? "Judged as done" : "Passes its check, but only with changed files" : "Reported as done";
-      return { tone, sign, title: said + (work === "wrong" ? ", but wrong" : ""), who, text: outcome.answer };
-    }
-    case "exhausted": {
-      const [title, advice] = LIMITS[reason] ?? [`Stopped: ${plain(reason)}`, ""];
-      return { tone, sign, title: title + (work ? `, work ${work}` : ""), who, text: outcome.detail,
-        advice: run.accepted ? "It was reported as done before that, and the run went on." : `The task was not reported as done. ${advice}` };
-    }
-    case "failed": {
-      const title = { refusal: "Refused", internal_error: "Failed inside endstop" }[reason] ?? "Failed";
-      const known = failure && reason === "provider_error";
-      return { tone: "bad", sign: "✘", title, text: known ? failureWords(failure) : outcome.detail,
-        advice: known && FAILURES[failure.kind] };
-    }
-    case "cancelled":
-      return { tone: "quiet", sign: "⊘", title: "Cancelled", text: CAUSES[cause] ?? outcome.detail,
-        advice: "The task was not reported as done." };
-    default: {
-      const asked = outcome.questions ?? [];
-      const all = (kind) => asked.length > 0 && asked.every(kind);
-      const title = all((one) => one.extends) ? "More steps?" : all(yesNo) ? "Please confirm" : "A question for you";
-      return { tone: "main", sign: "?", title,
-        text: asked.map((question) => question.text).join("\n\n"), advice: "The run waits for the answer, and goes on from it." };
-    }
-  }
 }
 
 export function failureWords(failure) {
@@ -215,10 +111,4 @@ function amount(name, value) {
 export function allowedWords({ name, used, hard, soft }) {
   const words = hard == null ? amount(name, used) : `${amount(name, used)} of ${amount(name, hard)}`;
   return soft == null ? words : `${words}, soft limit ${amount(name, soft)}`;
-}
-
-/** Which limits a run has reached, in words. */
-export function reached(budgets) {
-  return budgets.filter((one) => one.hard != null && one.used >= one.hard)
-    .map((one) => `${budgetName(one.name, one.scope)}: ${allowedWords(one)}`);
 }

@@ -135,8 +135,9 @@ async def test_a_sub_agents_session_says_whose_it_is_and_an_imported_one_that_it
     done = await endstop("import", "atif", tmp_path / "trajectory.json", "-o", tmp_path / "out")
     assert done.code == 0
     child = await endstop("audit", tmp_path / "out" / "main.t.jsonl")
-    assert child.out.splitlines()[0].startswith("main.t · imported (atif) · 1 step · about ")
-    assert child.out.splitlines()[1] == "sub-agent of main"
+    assert child.out.splitlines()[0] == "It ended with an answer at step 1; not checked."
+    assert child.out.splitlines()[1].startswith("main.t · imported (atif) · 1 step · about ")
+    assert child.out.splitlines()[2] == "sub-agent of main"
     main = await endstop("audit", tmp_path / "out" / "main.jsonl")
     assert "sub-agent" not in main.out
     shown = await endstop("audit", tmp_path / "trajectory.json", "--session", "main.t")

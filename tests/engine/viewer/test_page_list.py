@@ -54,7 +54,7 @@ def test_the_front_is_the_list_and_nothing_can_be_changed(page: Any, url: str) -
         assert page.is_hidden(hidden)
     assert page.is_visible("#report")
     page.goto(f"{url}#s/session_7")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     page.wait_for_selector("#download:visible")
     for hidden in ("#cancel", "#delete", "#new"):
         assert page.is_hidden(hidden)
@@ -82,7 +82,7 @@ def test_many_sessions_need_few_nodes_and_the_keyboard_reaches_the_last(page: An
     page.keyboard.press("ArrowUp")
     assert page.evaluate("document.activeElement.querySelector('.title').textContent") == f"Task {MADE - 2}"
     page.keyboard.press("Enter")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert page.evaluate("location.hash") == f"#s/session_{MADE - 2}"
     page.keyboard.press("j")
     until(page, f"location.hash === '#s/session_{MADE - 1}'")
@@ -140,14 +140,14 @@ def test_an_order_that_the_viewer_does_not_know_is_told_in_its_words(page: Any, 
 
 def test_the_timeline_is_few_tabs_from_the_start(page: Any, url: str) -> None:
     page.goto(f"{url}#s/session_7")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "scroll"
     page.reload()
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     page.evaluate("document.activeElement.blur()")
     tabs = 0
     while page.evaluate("document.activeElement.id") != "scroll":

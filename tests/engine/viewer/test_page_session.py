@@ -15,7 +15,7 @@ from endstop.formats.session_files import find_sessions
 from endstop.records.reader import read_record
 from endstop.records.recorder import RecordWriter
 
-from ..other_loops import CHANGED, ENDS, FAILED, SESSION, events_of_calls, record_of_calls
+from ..other_loops import ENDS, FAILED, SESSION, events_of_calls, record_of_calls
 from ..web.made_session import HELLO, run_of_steps
 from ..web.shown import of_size, until
 from .viewing import RECORDS, ViewerThread
@@ -72,7 +72,7 @@ def link_to(page: Any, url: str, file: str) -> str:
 
 def test_what_is_over_opens_at_its_beginning_and_a_key_leads_to_its_end(page: Any, url: str) -> None:
     page.goto(f"{url}#s/session_1")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert page.evaluate(SCROLLED) == 0
     assert page.is_visible("#to-end")
     page.keyboard.press("e")
@@ -80,7 +80,7 @@ def test_what_is_over_opens_at_its_beginning_and_a_key_leads_to_its_end(page: An
     page.wait_for_selector("#to-end", state="hidden")
     page.keyboard.press("j")  # another one, whose timeline stands where that one's end was
     page.wait_for_function("document.querySelector('#title').textContent !== 'Task 1'")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert page.evaluate(SCROLLED) == 0
 
 
@@ -97,7 +97,7 @@ def test_a_session_that_is_written_is_followed_to_its_end(page: Any, tmp_path: P
         for event in run.events[half:]:
             writer.write(event)
         writer.flush()
-        page.wait_for_selector(".card")
+        page.wait_for_selector(".end")
         until(page, BELOW_END + " < 2")
         writer.close()
 
@@ -108,7 +108,7 @@ def test_E5_the_list_and_the_head_of_a_session_count_the_same_errors(page: Any, 
     for file, errors in counted.items():
         assert sessions[file]["errors"] == errors, file
         page.goto(f"{url}#s/{sessions[file]['id']}")
-        page.wait_for_selector(".card")
+        page.wait_for_selector(".end")
         until(page, f"document.querySelector('#errors').textContent.split(' ')[0] === '{errors}'")
 
 
@@ -119,22 +119,9 @@ SHOWN = """[...document.querySelectorAll('.call > .call-head > .sign')]
 
 def test_no_call_of_another_loop_has_a_tick_unless_it_is_known_to_have_succeeded(page: Any, url: str) -> None:
     page.goto(link_to(page, url, "calls.jsonl"))
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert page.evaluate(SHOWN) == [list(MARKS[end]) for end in ENDS]
     assert page.locator(".call[data-failed]").count() == FAILED
-
-
-def test_files_of_another_loop_are_listed_if_they_were_changed_and_not_if_they_were_read(page: Any, url: str) -> None:
-    page.goto(link_to(page, url, "calls.jsonl"))
-    card = page.wait_for_selector(".card")
-    lists = {title: text.split("\n") for title, _, text in (part.partition("\n") for part in _sections(card))}
-    assert lists["Files changed"] == CHANGED
-    assert [line.split()[0] for line in lists["What it did"]] == ["bash", "edit_file", "bash", "bash"]
-    assert "(failed)" in lists["What it did"][0]
-
-
-def _sections(card: Any) -> list[str]:
-    return [section.inner_text() for section in card.query_selector_all("section")]
 
 
 def test_calls_are_marked_while_the_session_of_another_loop_is_followed(page: Any, tmp_path: Path) -> None:
@@ -150,7 +137,7 @@ def test_calls_are_marked_while_the_session_of_another_loop_is_followed(page: An
         for event in events[half:]:
             writer.write(event)
         writer.flush()
-        page.wait_for_selector(".card")
+        page.wait_for_selector(".end")
         assert page.evaluate(SHOWN) == [list(MARKS[end]) for end in ENDS]
         writer.close()
 
@@ -158,7 +145,7 @@ def test_calls_are_marked_while_the_session_of_another_loop_is_followed(page: An
 def test_no_button_leads_to_an_end_that_is_seen(page: Any, url: str) -> None:
     page.set_viewport_size({"width": 1440, "height": 2500})
     page.goto(link_to(page, url, "hello.jsonl"))
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert not page.is_visible("#to-end")
 
 
@@ -172,7 +159,7 @@ def test_what_is_known_of_a_file_stands_beside_its_session_and_in_the_list(page:
         assert page.inner_text("#about-record") == words
         assert words in page.inner_text("#sessions a[aria-current]")
     page.goto(link_to(page, url, "hello.jsonl"))
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert not page.is_visible("#about-record")
 
 
@@ -188,14 +175,15 @@ def test_a_file_that_cannot_be_read_is_named_with_why_and_nothing_else(page: Any
 
 def test_a_session_that_is_only_read_offers_no_way_to_go_on(page: Any, url: str) -> None:
     page.goto(link_to(page, url, "connection.jsonl"))
-    page.wait_for_selector(".card")
-    assert page.locator(".card .actions").count() == 1  # hidden: other buttons, as that which copies, may be there
-    assert page.locator(".card .actions:visible").count() == 0
+    page.wait_for_selector(".end")
+    page.wait_for_selector("#verdict .sentence")
+    assert page.locator("text=Go on from here").count() == 0
+    assert "endstop run --resume connection.jsonl" in page.inner_text("#verdict")
 
 
 def test_of_an_imported_session_no_limit_and_no_time_are_told_that_are_not_known(page: Any, url: str) -> None:
     page.goto(link_to(page, url, "imported.jsonl"))
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     text = page.inner_text("#session")
     assert "1 step" in text
     for guessed in ("1,000,000", "0 ms", "0.0 s"):
@@ -206,7 +194,7 @@ def test_of_an_imported_session_no_limit_and_no_time_are_told_that_are_not_known
 def test_a_task_of_one_long_word_makes_the_page_no_wider(blank: Any, url: str, width: int) -> None:
     page = of_size(blank, width)
     page.goto(f"{url}#s/session_wide")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

@@ -62,9 +62,9 @@ def test_text_appears_while_the_model_still_writes(page: Any, shown: Site) -> No
     page.wait_for_selector("text=The first half,")
     assert page.text_content("#status").endswith("running")
     assert "writing" in page.text_content("#doing")
-    assert count(page, ".card") == 0
+    assert count(page, ".end") == 0
     gate.open()
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert page.text_content(".text") == "The first half, and the second."
 
 
@@ -81,7 +81,7 @@ def test_a_reload_in_mid_run_shows_everything_once_and_goes_on(page: Any, shown:
     page.wait_for_selector("text=Half of it")
     assert count(page, ".step") == 2
     gate.open()
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert page.locator(".text").all_text_contents() == ["I look.", "Half of it and the rest."]
     assert count(page, ".call") == 1
 
@@ -91,7 +91,7 @@ def test_the_progress_of_a_call_is_shown_while_it_runs(page: Any, shown: Site) -
     begin(page, "index")
     until(page, "document.querySelector('#doing').textContent.includes('index: half of docs')")
     shown.halfway.open()
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert "half of docs" not in page.text_content("#timeline")
 
 
@@ -116,7 +116,7 @@ def test_a_question_is_answered_from_the_page(page: Any, shown: Site) -> None:
     assert page.text_content("#status").endswith("awaiting input")
     page.fill("#composer textarea", "8080")
     page.click("#composer button")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     assert "8080" in page.text_content(".said.you >> nth=-1")
     page.wait_for_selector("#composer .question", state="detached")  # the card may come before the list of sessions
 
@@ -126,8 +126,8 @@ def test_a_confirmation_is_given_with_one_press(page: Any, shown: Site) -> None:
     begin(page, "confirm")
     page.wait_for_selector("#composer >> text=Please confirm")
     page.click("#composer button >> text=Yes")
-    page.wait_for_selector(".card.success")
-    assert SUMMARY in page.text_content(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
+    assert SUMMARY in page.text_content(".end[data-status=completed]")
 
 
 def test_a_confirmation_that_is_refused_hands_the_work_back_with_the_reason(page: Any, shown: Site) -> None:
@@ -139,7 +139,7 @@ def test_a_confirmation_that_is_refused_hands_the_work_back_with_the_reason(page
     page.wait_for_selector("#composer >> text=Please confirm")
     page.fill("#composer textarea", "The README is missing.")
     page.click("#composer button >> text=Answer")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     assert "The README is missing." in page.text_content(".note:has-text('Not accepted as complete')")
 
 
@@ -151,7 +151,7 @@ def test_a_call_that_waits_for_approval_is_shown_with_its_arguments_and_runs_aft
     page.wait_for_selector("#composer >> text=May delete_file run with")
     assert "old.txt" in page.text_content("#composer label")
     page.click("#composer button >> text=Yes")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
 
 
 def test_a_call_that_is_not_approved_does_not_run_and_the_model_reads_why(page: Any, shown: Site) -> None:
@@ -160,7 +160,7 @@ def test_a_call_that_is_not_approved_does_not_run_and_the_model_reads_why(page: 
     page.wait_for_selector("#composer >> text=Please confirm")
     page.fill("#composer textarea", "No, that one is needed.")
     page.click("#composer button >> text=Answer")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     results = [m.content for m in shown.requests[-1].messages if isinstance(m, ToolResult)]
     assert results[0] == "Not run: the user did not approve it and said: No, that one is needed."
 
@@ -191,7 +191,7 @@ def test_arguments_are_edited_before_the_call_runs_and_what_the_server_refuses_i
     assert page.text_content("#composer .question .error") == ""
     page.fill(box, '{"path": "new.txt", "size": 12345678901234567891}')
     page.click("#composer button >> text=Run with these")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     moved, *_ = [m.content for m in shown.requests[-1].messages if isinstance(m, ToolResult)]
     assert moved.endswith("new.txt moved, 12345678901234567891 bytes")
     assert "new.txt" in page.text_content(".call[data-kind=ordinary] .brief")
@@ -217,11 +217,11 @@ def test_what_was_typed_for_one_question_stays_while_another_is_answered_and_ano
     here = page.evaluate("location.hash")
     go_home(page, shown)
     page.goto(f"{shown.url}{here}")
-    page.wait_for_selector(".card >> nth=1")
+    page.wait_for_selector(".end >> nth=1")
     page.wait_for_selector("#composer details textarea")
     assert page.input_value("#composer details textarea") == '{"path": "c.txt"}'
     page.click("#composer button >> text=Run with these")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     results = [m.content for m in shown.requests[-1].messages if isinstance(m, ToolResult)]
     assert [result.splitlines()[-1] for result in results[:2]] == ["a.txt is gone", "c.txt is gone"]
 
@@ -243,7 +243,7 @@ def test_the_arguments_fit_a_phone_and_a_wide_screen(open_page: Callable[..., An
     )
     page.focus("#composer details textarea")
     page.keyboard.press("Control+Enter")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
 
 
 def test_a_message_while_it_runs_waits_for_the_next_step_and_is_then_shown_as_heard(page: Any, shown: Site) -> None:
@@ -255,12 +255,12 @@ def test_a_message_while_it_runs_waits_for_the_next_step_and_is_then_shown_as_he
     page.click("#composer button")
     page.wait_for_selector("#unheard >> text=Leave the README alone.")
     gate.open()
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     assert "Leave the README alone." in page.text_content(".said.you:has-text('while it ran')")
     assert count(page, "#unheard li") == 0
 
 
-def test_cancel_ends_the_run_on_a_calm_card_from_which_one_can_go_on(page: Any, shown: Site) -> None:
+def test_cancel_ends_the_run_and_from_its_verdict_one_can_go_on(page: Any, shown: Site) -> None:
     gate = Gate()
     shown.scripts["cancel"] = [[say("Working on it"), gate]]
     shown.scripts["Go on."] = [[call("task_done", summary=SUMMARY)]]
@@ -268,16 +268,16 @@ def test_cancel_ends_the_run_on_a_calm_card_from_which_one_can_go_on(page: Any, 
     gate.reached()
     page.wait_for_selector("text=Working on it")
     page.click("#cancel")
-    page.wait_for_selector(".card[data-status=cancelled]")
-    assert page.text_content("#status").endswith("cancelled")
-    page.click(".card .actions button")
+    page.wait_for_selector(".end[data-status=cancelled]")
+    page.wait_for_selector("#verdict >> text=It was cancelled at step 1; not checked.")
+    page.click("#verdict >> text=Go on from here")
     assert page.input_value("#composer textarea") == "Go on."
     page.click("#composer button")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     assert count(page, ".run") == 2
 
 
-def test_A11_the_completion_is_a_card_of_its_own_and_a_thought_is_none(page: Any, shown: Site) -> None:
+def test_A11_the_answer_stands_at_the_end_and_a_thought_is_none(page: Any, shown: Site) -> None:
     gate = Gate()
     shown.scripts["finish"] = [
         [call("think", thought="The task is done, I believe.")],
@@ -291,17 +291,17 @@ def test_A11_the_completion_is_a_card_of_its_own_and_a_thought_is_none(page: Any
     begin(page, "finish")
     gate.reached()
     page.wait_for_selector(".said.thought >> text=The task is done, I believe.")
-    assert count(page, ".card") == 0
+    assert count(page, ".end") == 0
     gate.open()
-    card = page.wait_for_selector(".card.success")
-    told = card.text_content()
-    assert "Reported as done" in told
-    assert SUMMARY in told
-    assert "The README still names port 3000." in told
-    assert "config.ini" in told
-    assert "50 %: Found it. (next: write it)" in told
-    assert "4 of 12 steps" in told
-    assert count(page, ".card") == 1
+    card = page.wait_for_selector(".end[data-status=completed]")
+    assert SUMMARY in card.text_content()
+    page.wait_for_selector("#verdict >> text=It said it was done at step 4; not checked.")
+    told = page.inner_text("#verdict")
+    assert "4 steps" in told
+    assert "still open: The README still names port 3000." in told
+    assert "50 % reported as done: Found it." in told
+    assert "Last change: step 3" in told
+    assert count(page, ".end") == 1
     assert "is unknown" in page.text_content(".note:has-text('Cut here')")
     assert count(page, ".call:has-text('never.txt')") == 0
 
@@ -328,11 +328,11 @@ def test_A11_a_thought_stands_where_it_stood_in_the_response_while_it_streams_an
     gate.reached()
     until(page, f"{ORDER}.join() === 'think,read_file,think,write_file,think'")
     gate.open()
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     whole = ["First look.", "read_file", "Then write.", "write_file", "All is done.", "task_done", "Cut here"]
     assert page.evaluate(ORDER) == whole
     page.reload()
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     assert page.evaluate(ORDER) == whole
 
 
@@ -352,19 +352,20 @@ def test_A8_what_is_still_open_stands_with_the_question_until_it_is_answered_and
     assert page.locator(f".run:nth-of-type(2) {asked.split()[1]} li").all_text_contents() == issues
     assert "waits for your answer" in page.text_content(".call")
     page.click("#composer button >> text=Yes")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     assert page.locator(f"{asked} li").all_text_contents() == 2 * issues
-    assert page.locator(".card.success section:has-text('Still open') li").all_text_contents() == issues
+    page.wait_for_selector("#verdict .told")
+    open_still = [text for text in page.locator("#verdict .notes").all_text_contents() if text.startswith("still open")]
+    assert open_still == [f"still open: {issue}" for issue in issues]
 
 
 def test_a_limit_is_told_as_what_it_is_and_never_as_success(page: Any, shown: Site) -> None:
     shown.scripts["loop"] = [[call("read_file", path=f"short{number}.txt")] for number in range(20)]
     begin(page, "loop")
-    card = page.wait_for_selector(".card[data-status=exhausted]")
-    assert "Stopped at the step limit" in card.text_content()
-    assert "steps: 12 of 12" in card.text_content()
-    assert count(page, ".success") == 0
-    assert page.get_attribute("[role=meter][aria-label=steps]", "aria-valuetext") == "12 of 12, soft limit 8"
+    page.wait_for_selector(".end[data-status=exhausted]")
+    page.wait_for_selector("#verdict >> text=It was stopped at its limit of steps, 12 of 12; not checked.")
+    assert page.get_attribute("#verdict .sentence", "data-known") == "unknown"
+    assert count(page, "#budget *") == 0, "the verdict says what was used"
     assert count(page, ".said.loop:has-text('reminder')") >= 1
 
 
@@ -374,7 +375,7 @@ def test_calls_show_arguments_results_and_errors_and_fold_what_is_long(page: Any
         [say("Enough.")],
     ]
     begin(page, "calls")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     long, missing, invalid = page.locator(".call").all()
     assert 'path="long.txt"' in long.text_content()
     assert "line 40" not in long.text_content()
@@ -388,7 +389,7 @@ def test_calls_show_arguments_results_and_errors_and_fold_what_is_long(page: Any
 def test_a_decision_shows_its_trace_when_it_is_asked_for(page: Any, shown: Site) -> None:
     shown.scripts["decide"] = [[call("task_done", summary=SUMMARY)]]
     begin(page, "decide")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert count(page, ".decision table") == 0
     page.click(".decision summary")
     page.wait_for_selector(".decision tbody tr")
@@ -402,8 +403,8 @@ def test_a_decision_shows_its_trace_when_it_is_asked_for(page: Any, shown: Site)
 def test_an_attempt_that_failed_is_struck_through_and_said_to_have_failed(page: Any, shown: Site) -> None:
     shown.scripts["fail"] = [[say("I begin"), QuotaExceeded("no credit left")]]
     begin(page, "fail")
-    card = page.wait_for_selector(".card[data-status=failed]")
-    assert "no credit left" in card.text_content()
+    page.wait_for_selector(".end[data-status=failed]")
+    page.wait_for_selector("#verdict .notes >> text=no credit left")
     assert page.text_content(".void .text") == "I begin"
 
 
@@ -414,7 +415,7 @@ def test_a_session_whose_provider_was_away_says_so_and_goes_on_when_it_is_resume
     assert page.text_content(".void .text") == "I begin"
     shown.scripts["away"] = [say("All done.")]
     page.click("text=Resume")
-    assert page.wait_for_selector(".card[data-status=completed]")
+    assert page.wait_for_selector(".end[data-status=completed]")
 
 
 def test_a_dropped_connection_is_shown_and_resumed_without_repetition(page: Any, shown: Site) -> None:
@@ -428,7 +429,7 @@ def test_a_dropped_connection_is_shown_and_resumed_without_repetition(page: Any,
     page.wait_for_selector("#connection >> text=Reconnecting")
     gate.open()
     page.evaluate("document.querySelector('#connection button')?.click()")  # unless the page was quicker by itself
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert page.text_content(".text") == "Before the break, and after it."
     assert count(page, ".step") == 1
     resumed = [url for url in page.asked if url.endswith("/events")]
@@ -454,7 +455,7 @@ def test_a_tab_that_nobody_sees_holds_no_connection_and_goes_on_where_it_was(pag
     page.evaluate(see, False)
     page.wait_for_selector("text=unseen,")
     gates[1].open()
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert page.text_content(".text") == "Seen, unseen, and seen again."
 
 
@@ -488,7 +489,7 @@ def test_it_works_under_a_prefix(open_page: Callable[..., Any]) -> None:
         page.goto(site.url.rstrip("/"))
         site.scripts["where"] = [[say("Here.")]]
         begin(page, "where")
-        page.wait_for_selector(".card")
+        page.wait_for_selector(".end")
         assert [url for url in page.asked if not url.startswith((site.url, "data:")) and url != site.url[:-1]] == []
 
 
@@ -496,7 +497,7 @@ def interrupted(page: Any, shown: Site, name: str) -> list[dict[str, Any]]:
     """Keep a session whose process died after its first step, `session_NAME` with `run_NAME`; gives its events."""
     shown.scripts["interrupt"] = [[call("read_file", path="short.txt")], [call("task_done", summary=SUMMARY)]]
     begin(page, "interrupt")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     lines = httpx.get(f"{shown.url}sessions/{page.url.rpartition('/')[2]}/record", timeout=60).text.splitlines()[1:]
     events = [json.loads(line) for line in lines]
     cut = next(place for place, event in enumerate(events) if event["type"] == "STEP_FINISHED")
@@ -516,7 +517,7 @@ def test_what_was_shown_and_never_stored_is_gone_once_the_run_goes_on(page: Any,
     page.goto(f"{shown.url}#s/session_lost")
     page.wait_for_selector("#timeline >> text=never kept")
     page.click("#composer button >> text=Resume")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     assert "never kept" not in page.text_content("#timeline")
     assert page.locator("#timeline .prompt, #timeline >> text=interrupt").first.is_visible()
     assert page.text_content("#timeline").count("goes on where its process was killed") == 1
@@ -528,7 +529,7 @@ def test_an_interrupted_session_says_so_and_is_resumed(page: Any, shown: Site) -
     page.wait_for_selector("#composer >> text=died")
     assert page.text_content("#status").endswith("interrupted")
     page.click("#composer button >> text=Resume")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     assert "goes on where its process was killed" in page.text_content("#timeline")
 
 
@@ -562,7 +563,7 @@ def _run(run_id: str) -> list[dict[str, Any]]:
 def test_the_record_is_downloaded_and_a_session_deleted_after_being_asked_again(page: Any, shown: Site) -> None:
     shown.scripts["delete"] = [[say("Done.")]]
     begin(page, "delete")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     with page.expect_download() as downloading:
         page.click("#download")
     text = Path(downloading.value.path()).read_text(encoding="utf-8")
@@ -606,7 +607,7 @@ def test_the_reader_who_scrolled_up_is_left_there_and_others_follow_the_end(
     assert page.evaluate("document.querySelector('#scroll').scrollTop") == 100
     page.click("#to-end")
     again.open()
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     until(page, at_end)
 
 
@@ -625,5 +626,5 @@ def test_where_there_are_several_agents_one_is_chosen(open_page: Callable[..., A
         site.scripts["who"] = [[say("Me.")]]
         page.select_option("#agent", "writer")
         begin(page, "who")
-        page.wait_for_selector(".card")
+        page.wait_for_selector(".end")
         assert site.get("sessions")["sessions"][0]["agent"] == "writer"

@@ -128,7 +128,7 @@ def test_hostile_markdown_becomes_elements_of_the_list_and_text(modules: Modules
 
 def test_nothing_in_hostile_markdown_is_obeyed_loaded_or_hidden(page: Any, shown: Site) -> None:
     page.goto(kept(shown, "hostile", *(said(f"# x\n\n{text}") for text in HOSTILE)))
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     for number in range(1, len(HOSTILE) + 1):
         page.evaluate(f"document.querySelector('.step[data-step=\"{number}\"]').scrollIntoView()")
         page.wait_for_selector(f".step[data-step='{number}'] .markdown")
@@ -173,7 +173,7 @@ def test_a_text_above_the_bound_stays_plain_and_says_so(page: Any, shown: Site) 
 
 def test_nothing_of_the_libraries_is_loaded_before_a_text_needs_it(page: Any, shown: Site) -> None:
     page.goto(kept(shown, "plain", said("Plain words only.")))
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     until(page, "document.querySelector('.text').parentNode.querySelector('.tools button')")
     assert not [url for url in page.asked if "/vendor/" in url]
 
@@ -297,7 +297,7 @@ def test_a_result_of_many_megabytes_is_shown_in_pieces_and_downloaded_whole(page
     line = "0123456789 abcdefghijklmnopqrstuvwxyz\n"
     result = line * 60_000
     page.goto(kept(shown, "large", called("dump", {}, result)))
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     first = len(page.text_content(".output"))
     assert first < 2000
     page.click(".foot button >> text=Show more of 60,000 lines")
@@ -368,7 +368,7 @@ def test_without_a_clipboard_a_copy_goes_by_selection(open_page: Callable[..., A
 
 def test_the_request_of_a_step_is_shown_and_escape_goes_back(page: Any, shown: Site) -> None:
     page.goto(f"{shown.url}#s/{shown.keep_record('port_server')}")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     page.focus(".step[data-step='2'] .request")
     page.keyboard.press("Enter")
     page.wait_for_selector(".panel .message")
@@ -388,7 +388,7 @@ def test_the_request_of_a_step_is_shown_and_escape_goes_back(page: Any, shown: S
 def test_a_request_that_is_not_there_is_said_in_the_panel(page: Any, shown: Site) -> None:
     page.refused = ("404",)
     page.goto(kept(shown, "lost", said("x")))
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     page.route("**/request?*", lambda route: route.fulfill(status=404, json={"detail": "the session has no step 1"}))
     page.click(".request")
     page.wait_for_selector(".panel .error >> text=the session has no step 1")
@@ -398,7 +398,7 @@ def test_a_request_that_is_not_there_is_said_in_the_panel(page: Any, shown: Site
 
 def test_of_an_imported_history_the_panel_says_that_the_request_is_not_known(page: Any, shown: Site) -> None:
     page.goto(kept(shown, "imported", said("x")))
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     answer = {
         "run": 1,
         "step": 1,

@@ -50,7 +50,7 @@ def test_a_fork_says_where_it_comes_from_and_what_is_different(page: Any, shown:
     lines = [[json.loads(encode_line(event)) for event in run.events] for run in runs]
     shown.keep(lines, "The port?", forked.id)
     page.goto(f"{shown.url}#s/{forked.id}")
-    page.wait_for_selector(".card >> nth=1")
+    page.wait_for_selector(".end >> nth=1")
     notes = [text for text in page.locator(".note").all_text_contents() if text.startswith("⑂")]
     assert notes == [
         "⑂Copied from session_old",

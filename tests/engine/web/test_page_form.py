@@ -47,7 +47,7 @@ LIVE = "[...document.querySelectorAll('#timeline :is([aria-live], [role=status],
 
 def open_all(page: Any, site: Site, id: str) -> None:
     page.goto(f"{site.url}#s/{id}")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
 
 
@@ -134,7 +134,7 @@ def test_who_wants_no_motion_sees_none(open_page: Callable[..., Any], shown: Sit
         page.emulate_media(reduced_motion=motion)
         assert page.evaluate("getComputedStyle(document.querySelector('#status .turning')).animationName") == name
     gate.open()
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
 
 
 def test_from_start_to_answer_to_cancel_by_keyboard_alone(page: Any, shown: Site) -> None:
@@ -160,7 +160,7 @@ def test_from_start_to_answer_to_cancel_by_keyboard_alone(page: Any, shown: Site
     assert page.evaluate("document.activeElement.matches(':focus-visible')")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.keyboard.press("Enter")
-    page.wait_for_selector(".card[data-status=cancelled]")
+    page.wait_for_selector(".end[data-status=cancelled]")
 
 
 def test_the_shortcuts_are_listed_work_and_can_be_switched_off(open_page: Callable[..., Any], shown: Site) -> None:
@@ -175,11 +175,11 @@ def test_the_shortcuts_are_listed_work_and_can_be_switched_off(open_page: Callab
     page.keyboard.press("Escape")
     page.wait_for_selector("#keys", state="hidden")
     page.keyboard.press("j")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     first, title = page.url, page.title()
-    there = f"document.title === {title!r} && document.querySelector('.card')"
+    there = f"document.title === {title!r} && document.querySelector('.end')"
     page.keyboard.press("j")
-    until(page, f"location.href !== {first!r} && document.title !== {title!r} && document.querySelector('.card')")
+    until(page, f"location.href !== {first!r} && document.title !== {title!r} && document.querySelector('.end')")
     page.keyboard.press("k")
     until(page, f"location.href === {first!r} && {there}")
     page.keyboard.press("t")
@@ -221,7 +221,7 @@ def test_a_screen_reader_hears_of_steps_and_ends_and_not_of_each_token(page: Any
     gates[1].reached()
     until(page, "heard.join().includes('Step 2')")
     gates[1].open()
-    until(page, "heard.join().includes('Answered')")
+    until(page, "heard.join().includes('It ended with an answer at step 2')")
     heard = page.evaluate("heard")
     assert len(heard) <= 4
     assert "word" not in "".join(heard)

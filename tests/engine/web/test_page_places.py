@@ -74,7 +74,7 @@ def test_in_a_thousand_steps_an_address_and_the_next_error_are_found_too(
     page: Any, shown: Site, long_session: str
 ) -> None:
     opened(page, shown, long_session, "1/step/700/call/700.1", "Step 700", "call")
-    page.wait_for_selector(".run:nth-of-type(2) .card")  # all of it is there
+    page.wait_for_selector(".run:nth-of-type(2) .end")  # all of it is there
     for step in (1000, 3):
         page.keyboard.press("x")
         until(page, f"{MARKED}?.closest('.step').ariaLabel === 'Step {step}'")
@@ -87,7 +87,7 @@ def opened(page: Any, shown: Site, session: str, place: str, step: str, item: st
     """Open this place of a session by its address, and find it."""
     page.goto(f"{shown.url}#s/{session}/{place}")
     until(page, MARKED)
-    page.wait_for_selector(".run:nth-of-type(2) .card")
+    page.wait_for_selector(".run:nth-of-type(2) .end")
     at_rest(page)
     assert marked(page) == step
     assert page.evaluate(f"{MARKED}.dataset.item") == item
@@ -217,7 +217,7 @@ def test_a_session_without_errors_says_so(page: Any, shown: Site) -> None:
 
 def test_a_failed_request_is_one_error_whatever_the_run_ends_with(page: Any, shown: Site) -> None:
     page.goto(f"{shown.url}#s/{shown.keep_record('connection')}")
-    page.wait_for_selector(".card.bad")
+    page.wait_for_selector(".end[data-status=failed]")
     until(page, "document.querySelector('#errors').textContent === '1 error'")
     page.keyboard.press("x")
     until(page, f"{MARKED}?.textContent.includes('The request failed')")
@@ -225,7 +225,7 @@ def test_a_failed_request_is_one_error_whatever_the_run_ends_with(page: Any, sho
 
 def test_E5_a_limit_is_no_error(page: Any, shown: Site) -> None:
     page.goto(f"{shown.url}#s/{shown.keep_record('loop')}")
-    assert page.wait_for_selector(".card.warn").get_attribute("data-status") == "exhausted"
+    page.wait_for_selector(".end[data-status=exhausted]")
     until(page, "document.querySelector('#errors').textContent === '0 errors'")
     page.keyboard.press("x")
     until(page, "document.querySelector('#jumped').textContent === 'no error here'")
@@ -294,6 +294,6 @@ def test_n_on_the_front_goes_to_the_box_for_a_new_prompt(page: Any, shown: Site)
 
 def test_every_run_of_a_session_has_a_heading(page: Any, shown: Site, session: str) -> None:
     page.goto(f"{shown.url}#s/{session}")
-    page.wait_for_selector(".run:nth-of-type(2) .card")
+    page.wait_for_selector(".run:nth-of-type(2) .end")
     headings = page.eval_on_selector_all(".run > * h3, .run > h3", "all => all.map(one => one.textContent)")
     assert headings == ["You asked", "Run 2: You asked"]

@@ -83,7 +83,7 @@ def test_whichever_way_one_came_to_a_point_it_looks_the_same(modules: Modules, n
 def test_the_scrubber_shows_by_keyboard_the_state_of_each_step(page: Any, shown: Site) -> None:
     id = shown.keep_record("port_steps")
     page.goto(f"{shown.url}#s/{id}")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     steps = page.locator(".step").count()
     assert steps > 1
     page.click("#replay")
@@ -96,7 +96,7 @@ def test_the_scrubber_shows_by_keyboard_the_state_of_each_step(page: Any, shown:
         page.keyboard.press("PageUp")
         assert page.locator(".step").count() == step
         assert page.get_attribute("#position", "aria-valuetext").startswith(f"step {step}: the request")
-        assert page.locator(".card").count() == 0
+        assert page.locator(".end").count() == 0
     page.keyboard.press("ArrowRight")
     assert "step" in page.get_attribute("#position", "aria-valuetext")
     page.keyboard.press("PageDown")
@@ -104,10 +104,10 @@ def test_the_scrubber_shows_by_keyboard_the_state_of_each_step(page: Any, shown:
     page.keyboard.press("PageDown")
     assert page.locator(".step").count() == steps - 1
     page.keyboard.press("End")
-    assert page.locator(".card").count() == 1
+    assert page.locator(".end").count() == 1
     page.click("#replay")
     assert page.is_hidden("#scrubber")
-    assert page.locator(".card").count() == 1
+    assert page.locator(".end").count() == 1
 
 
 def test_a_replay_plays_at_the_recorded_pace_times_the_speed_and_pauses(page: Any, shown: Site) -> None:
@@ -115,19 +115,19 @@ def test_a_replay_plays_at_the_recorded_pace_times_the_speed_and_pauses(page: An
     end = max(event.get("t", 0) for event in events)
     id = shown.keep([events], "pace", "session_pace")
     page.goto(f"{shown.url}#s/{id}")
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     page.click("#replay")
     page.select_option("#speed", "64")
     before = page.evaluate("performance.now()")
     # the card is away for so short a time that a look from outside may come too late
     page.evaluate(
         """() => {
-            const look = () => { window.gone ||= !document.querySelector('.card'); };
+            const look = () => { window.gone ||= !document.querySelector('.end'); };
             new MutationObserver(look).observe(document.body, { childList: true, subtree: true });
         }"""
     )
     page.click("#play")
-    until(page, "window.gone && document.querySelector('.card') !== null")
+    until(page, "window.gone && document.querySelector('.end') !== null")
     took = page.evaluate("performance.now()") - before
     assert took >= end / 64 * 0.9
     until(page, "document.querySelector('#play').textContent.includes('Play')")
@@ -137,7 +137,7 @@ def test_a_replay_plays_at_the_recorded_pace_times_the_speed_and_pauses(page: An
     until(page, "document.querySelector('#play').textContent.includes('Pause')")
     page.keyboard.press("Space")
     assert "Play" in page.text_content("#play")
-    assert page.locator(".card").count() == 0
+    assert page.locator(".end").count() == 0
 
 
 def test_marks_of_missing_events_are_shown_where_they_are_missing(modules: Modules) -> None:
@@ -154,7 +154,7 @@ def test_marks_of_missing_events_are_shown_where_they_are_missing(modules: Modul
         events,
     )
     assert "4 events are missing here" in text
-    assert "Reported as done" in text
+    assert "Answer" in text
 
 
 def test_an_event_stream_is_read_right_wherever_it_is_torn(modules: Modules) -> None:
@@ -208,7 +208,7 @@ def test_ten_thousand_events_are_folded_and_shown_without_long_pauses(page: Any,
     events = [{**event, "seq": number, "t": number} for number, event in enumerate(events, 1)]
     shown.keep([events], "long", "session_long")
     page.goto(f"{shown.url}#s/session_long")
-    page.wait_for_selector(".card", timeout=4 * PATIENCE)  # it takes seconds of CPU, and cores may be busy
+    page.wait_for_selector(".end", timeout=4 * PATIENCE)  # it takes seconds of CPU, and cores may be busy
     assert page.locator(".step").count() == 1000
     milliseconds = page.evaluate(
         """async (text) => {

@@ -107,7 +107,7 @@ def test_nothing_that_others_wrote_becomes_markup_or_is_obeyed(page: Any, shown:
     for number, bad in enumerate(PAYLOADS):
         shown.keep([poisoned(bad, number)], bad, f"session_bad{number}")
         page.goto(f"{shown.url}#s/session_bad{number}")
-        page.wait_for_selector(".card")
+        page.wait_for_selector(".end")
         nothing_happened(page, bad, f"#sessions a[href$=session_bad{number}] >> text=completed")
         go_home(page, shown)
     only_from_here(page, shown)
@@ -130,14 +130,13 @@ def nothing_happened(page: Any, bad: str, listed: str) -> None:
     assert page.evaluate(foreign) == [], bad
     names = "[...document.querySelectorAll('*')].flatMap((element) => element.getAttributeNames())"
     assert page.evaluate(f"{names}.filter((name) => name.startsWith('on') || name === 'srcdoc')") == []
-    assert (
-        page.evaluate("document.querySelectorAll('[style]:not(.fill, .mark, #sessions, #sessions > li)').length") == 0
-    )
+    ours = ".fill, .mark, #verdict [style], #sessions, #sessions > li"
+    assert page.evaluate(f"document.querySelectorAll('[style]:not({ours})').length") == 0
     text = page.evaluate("document.body.textContent + document.title")
     assert BAD.findall(text) == []
     if not BAD.search(bad):
         assert page.evaluate("document.querySelector('.text').textContent") == bad
-        assert bad in page.text_content(".card")
+        assert bad in page.text_content(".end")
 
 
 def test_a_hash_that_is_no_session_does_nothing_but_say_so(page: Any, shown: Site) -> None:
@@ -201,7 +200,7 @@ def test_where_a_token_is_asked_for_it_is_given_once_and_goes_nowhere_else(
     page.wait_for_selector("text=Hel")
     assert page.is_hidden("#asking")
     gate.open()
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")
     assert [url for url in [*page.asked, page.url] if TOKEN in url] == []
     assert page.evaluate("JSON.stringify(localStorage) + document.cookie") == "{}"
     assert page.evaluate("document.documentElement.outerHTML").count(TOKEN) == 0
@@ -239,4 +238,4 @@ def test_an_error_of_the_server_is_shown_in_its_own_words(page: Any, shown: Site
     page.wait_for_selector("#composer .error >> text=It is over.")
     assert page.input_value("#composer textarea") == "too late"
     gate.open()
-    page.wait_for_selector(".card")
+    page.wait_for_selector(".end")

@@ -51,7 +51,7 @@ def test_a_call_shows_its_sub_agent_how_it_stands_and_the_way_to_it(open_page: C
         assert page.url != caller
         assert "Delete old.txt." in page.text_content("#timeline .said")
         until(page, "document.querySelector('#status').textContent.includes('awaiting input')")
-        page.wait_for_selector("#timeline .card")
+        page.wait_for_selector("#timeline .end")
         assert not page.is_visible("#composer"), "its questions are answered in its caller's session"
         assert not page.is_visible("#delete")
 
@@ -59,7 +59,7 @@ def test_a_call_shows_its_sub_agent_how_it_stands_and_the_way_to_it(open_page: C
         page.wait_for_selector("#composer >> text=Yes")
         assert page.url == caller
         page.click("#composer >> text=Yes")
-        page.wait_for_selector("#timeline .card[data-status=completed]")
+        page.wait_for_selector("#timeline .end[data-status=completed]")
         until(page, f"document.querySelectorAll('{AGENT} .status').length === 2")
         page.wait_for_selector(f"{AGENT} >> text=completed")
         page.wait_for_selector(f"{AGENT} >> text=exhausted")

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop.cli.views.text import ending_of
-from endstop.decision import Outcome
 from endstop.providers import call
 
 from .shown import Site, go_home, until
@@ -33,64 +31,21 @@ def begin(page: Any, prompt: str) -> None:
 def test_A3_no_record_that_is_not_right_is_shown_as_done(page: Any, shown: Site) -> None:
     for name in NOT_RIGHT:
         page.goto(f"{shown.url}#s/{shown.keep_record(name)}")
-        card = page.wait_for_selector(".card[data-work=said]")
-        told = card.text_content()
+        told = page.wait_for_selector("#verdict .told").text_content()
         assert "not checked" in told, name
-        assert "Task complete" not in page.text_content("body"), name
+        assert page.locator("#verdict .passed").count() == 0, name
         assert page.locator("#status.good, nav .status.good").count() == 0, "how it ended says nothing of the work"
         go_home(page, shown)
 
 
-def outcome(**fields: Any) -> dict[str, Any]:
-    return {"run_id": "r", "session_id": "s", "status": "completed", "stop_reason": "completed", **fields}
-
-
-GATES = ["m:tests_pass", "user"]
-ENDS = [
-    outcome(),
-    outcome(stop_reason="text_final"),
-    outcome(stop_reason="handled"),
-    outcome(stop_reason="judged", accepted_by=["m:judge"]),
-    outcome(accepted_by=GATES),
-    outcome(failed_calls=["edit_file"]),
-    outcome(evaluation={"name": "m:check"}),
-    outcome(verdict="passed", evaluation={"name": "m:check"}),
-    outcome(verdict="failed", evaluation={"name": "m:check"}),
-    outcome(status="exhausted", stop_reason="step_limit"),
-    outcome(status="exhausted", stop_reason="step_limit", verdict="passed", evaluation={}),
-    outcome(status="exhausted", stop_reason="step_limit", verdict="failed", evaluation={}),
-    outcome(stop_reason="until_met", verdict="passed", checked_by="pytest -q"),
-    outcome(stop_reason="until_met", guard_changed=["tests/test_a.py"]),
-    outcome(stop_reason="until_met", guard_changed=[f"tests/test_{n}.py" for n in range(6)]),
-    outcome(stop_reason="until_met", judged_by="small-model"),
-    outcome(status="exhausted", stop_reason="until_stalled", verdict="failed", checked_by="pytest -q"),
-    outcome(status="exhausted", stop_reason="blocked", verdict="failed", checked_by="pytest -q"),
-    outcome(status="exhausted", stop_reason="blocked"),
-]
-
-
-def test_A3_the_page_and_the_terminal_have_the_same_words_and_colours(modules: Modules) -> None:
-    told = modules(
-        "async (all) => { const { ending } = await import('./page/words.js');"
-        " return all.map((outcome) => ending({ outcome, failure: null, cause: '' })); }",
-        ENDS,
-    )
-    tones = {"success": "good", "doubt": "warn", "failure": "bad", "limit": "warn"}
-    for given, there in zip(ENDS, told, strict=True):
-        here = ending_of(Outcome(**given))
-        assert there["title"] == here.title
-        assert there["who"] == here.work.replace("the user", "you")
-        assert there["tone"] == tones[here.tone], given
-
-
-def test_A3_a_report_after_a_failed_edit_is_amber_with_the_reason_and_the_largest_words(page: Any, shown: Site) -> None:
+def test_A3_a_report_after_a_failed_edit_names_it_and_the_verdict_has_the_largest_words(page: Any, shown: Site) -> None:
     shown.scripts["fails"] = [[call("write_file", path="x")], [call("task_done", summary=SUMMARY)]]
     begin(page, "fails")
-    card = page.wait_for_selector(".card.success.warn[data-work=said]")
-    assert "write_file failed earlier, and no later call made up for it" in card.text_content()
+    page.wait_for_selector("#verdict .told")
+    assert "write_file failed earlier, and no later call made up for it" in page.text_content("#verdict")
     sizes = page.evaluate(
         "[...document.querySelectorAll('main *')].filter((one) => one.checkVisibility() && one.textContent.trim())"
-        ".map((one) => [parseFloat(getComputedStyle(one).fontSize), one.closest('.card') !== null])"
+        ".map((one) => [parseFloat(getComputedStyle(one).fontSize), one.closest('.sentence') !== null])"
     )
     largest = max(size for size, _ in sizes)
     assert all(inside for size, inside in sizes if size == largest)
@@ -156,13 +111,15 @@ def test_F10_a_thought_is_blue_and_apart_and_its_call_is_not_told_twice(page: An
         [call("task_done", summary=SUMMARY)],
     ]
     begin(page, "think")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
+    page.wait_for_selector("#verdict .told")
     colours = page.evaluate(
-        "['.said.thought', '.card.success'].map((one) => getComputedStyle(document.querySelector(one)).borderTopColor)"
+        "[getComputedStyle(document.querySelector('.said.thought')).borderTopColor,"
+        " getComputedStyle(document.querySelector('#verdict .sign')).color]"
     )
-    assert colours == ["rgb(47, 109, 168)", "rgb(26, 117, 88)"]
+    assert colours == ["rgb(47, 109, 168)", "rgb(163, 50, 111)"]
     assert page.locator(".call:visible").all_text_contents()[0].startswith("✔task_done")
-    assert page.locator(".card .thought, .thought .card").count() == 0
+    assert page.locator(".end .thought, .thought .end").count() == 0
 
 
 def test_F10_a_confirmation_that_was_given_leaves_nothing_running_or_waiting(page: Any, shown: Site) -> None:
@@ -172,11 +129,11 @@ def test_F10_a_confirmation_that_was_given_leaves_nothing_running_or_waiting(pag
     assert "waits for your answer" in page.text_content(".call")
     assert "running" not in page.text_content(".call")
     page.click("#composer button >> text=Yes")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     told = page.text_content(".call")
     assert "accepted" in told
     assert [word for word in ("running", "waits", "NaN") if word in page.text_content("#timeline")] == []
-    assert "accepted by you, not checked" in page.text_content(".card.success")
+    page.wait_for_selector("#verdict >> text=accepted by the user, not checked")
 
 
 def test_F10_a_question_that_was_answered_does_not_wait_any_more(page: Any, shown: Site) -> None:
@@ -185,7 +142,7 @@ def test_F10_a_question_that_was_answered_does_not_wait_any_more(page: Any, show
     page.wait_for_selector("#composer .question >> text=Which port?")
     page.fill("#composer textarea", "8080")
     page.click("#composer button")
-    page.wait_for_selector(".card.success")
+    page.wait_for_selector(".end[data-status=completed]")
     assert "waits" not in page.text_content("#timeline")
 
 
@@ -224,7 +181,15 @@ def planned(name: str) -> list[dict[str, Any]]:
                 {"type": "TOOL_CALL_RESULT", "call_id": id, "name": tool, "content": content},
                 {"type": "STEP_FINISHED", "step": step},
             ]
-    end = outcome(usage={"input_tokens": 1, "output_tokens": 1}, steps=4, duration_ms=1)
+    end = {
+        "run_id": "r",
+        "session_id": "s",
+        "status": "completed",
+        "stop_reason": "completed",
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+        "steps": 4,
+        "duration_ms": 1,
+    }
     return [*told, {"type": "DECISION_MADE", "round": 1, "decision": {"do": "stop", "reason": "completed"}},
             {"type": "RUN_FINISHED", "outcome": end}]  # fmt: skip
 
@@ -238,7 +203,7 @@ def test_F10_a_round_of_plan_execute_and_think_is_a_card(modules: Modules, name:
             const root = document.createElement('div');
             timeline(root)(fold(events));
             return [[...root.querySelectorAll('.round')].map((one) => one.textContent),
-                root.querySelectorAll('.round .card').length, root.querySelectorAll('.card').length];
+                root.querySelectorAll('.round .end').length, root.querySelectorAll('.end').length];
         }""",
         planned(name),
     )

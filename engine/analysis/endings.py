@@ -1,0 +1,134 @@
+"""How a run can end, and the sentence that people read for it: one table, for the terminal, the page and the reports.
+
+The keys of `ENDINGS` are stop reasons, the kinds of a run's last text (`text:<kind>`), and what no stop reason says: a
+recording that ends before the run does, a run that still goes on. `verdict.py` chooses the key and fills in the places:
+`{step}` is the last step, `{of}` is `, 30 of 30` where a limit's use is recorded, and `{name}` the name that another
+program or a user's rule gives the ending, in plain words.
+
+A sentence says what the recording says, in the words of who said it. What was not recorded is not guessed: an empty
+last response is no failure, and advice is given only where the loop was ours, so that the command can go on from the
+record.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Ending(Struct, frozen=True):
+    """An ending in words. `next` and `command`: what helps then; empty if nothing does."""
+
+    sentence: str
+    """A clause without a full stop; `verdict.py` adds whether the work was checked."""
+    next: str = ""
+    command: str = ""
+    """A command for a record of our own loop, whose file is `{record}`. `{approvals}`, `{steps}` and `{more}` are the
+    options that approve the calls that wait, the steps that it asks for, and twice the limit."""
+
+
+_GO_ON = 'endstop run --resume {record} "Go on."'
+_OTHERWISE = 'endstop run --resume {record} "Try another way."'
+
+ENDINGS: dict[str, Ending] = {
+    # the agent's own word
+    "completed": Ending("It said it was done at step {step}"),
+    "judged": Ending("It was judged to be done at step {step}"),
+    "handled": Ending("A handler answered, without the model"),
+    "until_met": Ending("It ended at step {step}, when its check was met"),
+    "text:answer": Ending("It ended with an answer at step {step}"),
+    "text:question": Ending("It ended with a question at step {step}"),
+    "text:announcement": Ending("Its last text, at step {step}, says what comes next"),
+    "text:partial": Ending("Its last text, at step {step}, says what is left to do"),
+    "text:refusal": Ending("It declined at step {step}"),
+    "text:refusal_with_offer": Ending("It declined at step {step}, and offered something else"),
+    "text:echo": Ending("Its last text, at step {step}, repeats what a tool returned"),
+    "text:error": Ending("Its last text, at step {step}, is an error message"),
+    "empty": Ending("Its last response, at step {step}, was empty"),
+    "blocked": Ending(
+        "It reported at step {step} that it is blocked",
+        "Remove the obstacle that it names, and go on",
+        _GO_ON,
+    ),
+    # it waits
+    "awaiting_input": Ending(
+        "It waits for an answer to its question, at step {step}",
+        "Answer it",
+        'endstop run --resume {record} --answer "ANSWER"',
+    ),
+    "waits_for_approval": Ending(
+        "It waits at step {step} for the approval of a call", "Approve it", "endstop run --resume {record} {approvals}"
+    ),
+    "waits_for_steps": Ending(
+        "It waits at step {step} for more steps", "Grant it steps", "endstop run --resume {record} --extend {steps}"
+    ),
+    # a limit or a guard
+    "step_limit": Ending(
+        "It was stopped at its limit of steps{of}", "Go on with more steps", _GO_ON + " --max-steps {more}"
+    ),
+    "token_limit": Ending("It was stopped at its limit of tokens{of}", "Go on, with the limit anew", _GO_ON),
+    "cost_limit": Ending("It was stopped at its limit of cost{of}", "Go on, with the limit anew", _GO_ON),
+    "time_limit": Ending("It was stopped at its limit of time{of}", "Go on, with the limit anew", _GO_ON),
+    "tool_call_limit": Ending("It was stopped at its limit of calls{of}", "Go on, with the limit anew", _GO_ON),
+    "stuck": Ending(
+        "It was stopped at step {step}, because it repeated itself",
+        "Go on, and say what it should do differently",
+        _OTHERWISE,
+    ),
+    "degenerate": Ending("It was stopped at step {step}, because its response repeated itself", "Go on", _GO_ON),
+    "compaction_stalled": Ending("It was stopped at step {step}, because its context was full"),
+    "completion_rejected": Ending(
+        "It was stopped at step {step}, because its completion was not accepted",
+        "Go on, and say what must be true when it is done",
+        _OTHERWISE,
+    ),
+    "until_stalled": Ending(
+        "It was stopped at step {step}, because no change brought its check further", "Go on", _GO_ON
+    ),
+    "no_answer": Ending("It was stopped at step {step}, after responses that were empty", "Go on", _GO_ON),
+    "invalid_calls": Ending("It was stopped at step {step}, because its calls could not be read"),
+    # an error
+    "refusal": Ending("The model's provider refused to answer at step {step}"),
+    "provider_error": Ending("An error of the model's provider ended it at step {step}", "Go on", _GO_ON),
+    "internal_error": Ending("An error inside endstop ended it at step {step}"),
+    # from outside, or not known
+    "cancelled": Ending("It was cancelled at step {step}", "Go on", _GO_ON),
+    "running": Ending("It is running, at step {step}"),
+    "queued": Ending("It waits for a process that runs it"),
+    "cut_off": Ending(
+        "The recording ends within step {step}, before the run does", "Go on", "endstop run --resume {record}"
+    ),
+    "custom:unfinished": Ending("The recording ends at step {step}, and does not say why"),
+    # what other programs call their endings
+    "custom:submitted": Ending("It handed in its work at step {step}"),
+    "custom:exit_command": Ending("It left with its exit command at step {step}"),
+    "custom:early_exit": Ending("It left early, at step {step}"),
+    "custom:exit": Ending("Its program ended it at step {step}"),
+    "custom:forfeit": Ending("It gave up at step {step}"),
+    "custom:success": Ending("Its program says that it succeeded, at step {step}"),
+    "custom:user_stop": Ending("The user ended it at step {step}"),
+    "custom:agent_stop": Ending("It ended the conversation at step {step}"),
+    "custom:limit": Ending("It was stopped at a limit of its program, at step {step}"),
+    "custom:too_many_errors": Ending("Its program stopped it at step {step}, after too many errors"),
+    "custom:error": Ending("An error ended it at step {step}"),
+    "custom:agent_error": Ending("An error of its program ended it at step {step}"),
+    "custom:environment_error": Ending("An error of its environment ended it at step {step}"),
+    # any other name
+    "other": Ending("It ended at step {step} as “{name}”"),
+}
+
+PROVIDER_ERRORS: dict[str, str] = {
+    "auth": "Check the API key: it is missing, wrong, or has no access to this model.",
+    "not_found": "Check the model's name (--model) and the endpoint (--api-base).",
+    "quota": "The account has no credit or quota left: add credit, or use another key or model.",
+    "rate_limit": "Wait and run again, or use another key or model.",
+    "connection": "Check that the endpoint is running and that --api-base is right.",
+    "timeout": "The endpoint is slow or hangs: run again, or use another one.",
+    "server": "The provider returned a server error. Retry later or use another provider.",
+    "context_overflow": "Use a model with a larger context, or a smaller task.",
+    "bad_request": "The provider rejected the request: see its message above.",
+    "protocol": "Check that the endpoint speaks the API of --provider, chat completions with --api-base alone.",
+    "interrupted": "The connection was lost during the response: run again.",
+    "degenerate": "Run again, or use another model or temperature.",
+    "cancelled": "The request was cancelled from outside: run again.",
+}
+"""Advice on an error of the model's provider, by its kind (`providers/errors.py`)."""
