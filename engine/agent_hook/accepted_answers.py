@@ -56,7 +56,7 @@ ACCEPTED: Mapping[Agent, Accepted] = {
     "cursor": Accepted(tell=frozenset({"tool_after"}), style="cursor", loop_limit=5),
     "plugin": Accepted(tell=frozenset({"tool_after"}), end=_TOOLS, say=_ALL),
 }
-"""What each agent accepts. Cursor's row was only read, in its documentation; the others were tried."""
+"""What each agent accepts. Cursor's row was only read, in its documentation, and so was `say` of Qwen Code."""
 
 
 def can(agent: Agent, does: Literal["tell", "end", "say"], kind: EventKind) -> bool:

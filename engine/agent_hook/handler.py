@@ -19,6 +19,7 @@ from ..decision import events as ev
 from ..decision.repetition import call_mark_of
 from ..follow.follower import Follower
 from ..formats.agent_notes import split_words
+from ..records.known_secrets import KnownSecrets, environment_secrets
 from .accepted_answers import HookAnswer, answer_json
 from .agent_proxy import ACTS, CHECKS, proxy_before
 from .agent_session import BegunCall, HookState, Stage, session_of
@@ -67,6 +68,7 @@ def _answer(event: HookEvent, settings: HookSettings, environ: Mapping[str, str]
             snapshot=state.follower,
         )
         try:
+            follower.hide(KnownSecrets(environment_secrets(environ)))  # those of the agent
             handling = _Handling(event, settings, environ, state, follower, session.guarded)
             answer = handling.answer()
             state.follower = follower.snapshot()

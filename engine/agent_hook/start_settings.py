@@ -11,8 +11,7 @@ from msgspec import Struct
 from ..decision import Policy
 
 AGENT_SECONDS = 60.0
-"""Seconds that agents give a hook by default: Claude Code and Codex 600 and Qwen Code and Gemini CLI 60 by their
-documentation of 2026; the shortest counts."""
+"""Seconds that agents give a hook whose configuration says nothing else."""
 CHECK_SHARE = 0.8
 """Share of these seconds that a check may take."""
 

@@ -189,3 +189,12 @@ def test_a_call_costs_the_same_at_any_length_of_the_session(early: int, late: in
     assert work[late] < 1.02 * work[early]
     assert sizes[late] < sizes[early] + 10_000  # the marks of the latest 192 steps
     assert agent.denied == 0
+
+
+def test_keys_of_the_agent_are_in_no_record(tmp_path: Path) -> None:
+    key = "sk-ant-0123456789abcdefghij"
+    agent = HookedAgent("claude", settings_in(tmp_path), tmp_path, environ={"ANTHROPIC_API_KEY": key})
+    agent.prompt(f"Use {key}.")
+    agent.call("env", f"ANTHROPIC_API_KEY={key}")
+    agent.end()
+    assert key not in agent.record.read_text(encoding="utf-8")
