@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.policy_simulation import backtest
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 READER = FOLDER / "demo_reader.py"
-USUAL, STOPPED = FOLDER / "recordings" / "usual_loop.jsonl", FOLDER / "recordings" / "endstop.jsonl"
+RECORDINGS = FOLDER / "recordings"
+USUAL, STOPPED = RECORDINGS / "usual_loop.jsonl", RECORDINGS / "endstop.jsonl"
 MODEL = "Qwen2.5-Coder-1.5B-Instruct"
 """The recorded model; the records themselves have only the name it had at its server."""
+FRAMEWORKS = "openai-agents, pydantic-ai and langgraph"
+"""Frameworks that were measured with a stream of this form; tests/engine/cli/test_demo.py compares the figures."""
 NOT_STOPPED = 1
 WIDEST = 100
 _DIFF_SHADES: dict[str, Shade] = {"+": "good", "-": "bad"}
@@ -96,57 +99,65 @@ async def _show(std_streams: StdStreams, folder: Path, speed: float) -> int:
                 await watching
     progress = sides.progress()
     _print(std_streams, side_lines(progress, width, UNICODE if speaks_unicode() else ASCII))
-    _print(std_streams, explained(sides, outcome, _summary(USUAL), _summary(STOPPED), width))
+    _print(std_streams, explained(sides, outcome, *recorded_runs(), width))
     stopped = outcome.stop_reason == "completed" and not progress[-1].calls
     return 0 if stopped else NOT_STOPPED
 
 
-def head(stream: DemoStream, pace: float, width: int) -> Iterator[Line]:
-    """Yield lines that say what is read, and by whom. pace: seconds between two chunks."""
+def head(stream: DemoStream, pace: float, width: int, reader: Path = READER) -> Iterator[Line]:
+    """Yield lines that say what is read, and by whom. pace: seconds between two chunks; reader: its path as shown."""
     from .demo_stream import MADE_BY, TASK
 
     yield from _wrapped(f"Task: {TASK}", width, "strong")
     yield from _paragraph(
         f"One streamed response, {MADE_BY}: {counted(len(stream.events), 'chunk')}, one every {pace * 1000:g} ms, "
-        "served on 127.0.0.1 and read twice at once. The server counts. The usual reader is a few lines:",
+        "served on 127.0.0.1 and read twice at once. The server counts the chunks; calls are those that change the "
+        "file.",
         width,
     )
-    yield [(str(READER), "quiet")]
+    yield from _paragraph(
+        f"The usual reader is a few lines. {FRAMEWORKS} read such a stream as it does: 192 or 193 chunks, 10 calls "
+        "(docs/explanation/performance.md).",
+        width,
+    )
+    yield from ([(row, "quiet")] for row in _path_rows(reader, width))
     yield []
 
 
-def explained(
-    sides: DemoSides, outcome: Outcome, usual: RunSummary, stopped: RunSummary, width: int
-) -> Iterator[Line]:
+def explained(sides: DemoSides, outcome: Outcome, usual: RunSummary, stopped: RunSummary, width: int) -> Iterator[Line]:
     """Yield lines that say what the calls did, how endstop's run ended, what was recorded, and what to try next."""
     reader, ours = sides.files.values()
-    calls = counted(reader.calls_after, "call")
-    yield from _paragraph(f"What the {calls} after finish_task did to the file config.ini:", width)
+    yield from _paragraph(f"What the {counted(reader.calls_after, 'call')} did to config.ini:", width)
     yield from ([(f"    {line}", _DIFF_SHADES.get(line[0]))] for line in reader.changed_after_finish())
     ending = ending_of(outcome)
     port = next((line for line in ours.text.splitlines() if line.startswith("port")), "no port")
+    yield from _paragraph(f"endstop: {ending.title} ({port}); {ending.work}. --gate runs a check of yours.", width)
     yield from _paragraph(
-        f"endstop's run: {ending.title} ({ending.work}). Its config.ini has {port}. Stopping in time does not make a "
-        "model right: --gate runs a check of yours before endstop believes it.",
+        f'Recorded before with {MODEL}: {counted(usual.end.steps, "step")} in a loop that asks "What is the next '
+        "step?\" after each (endstop's engine, its stopping off; a limit ended it), "
+        f"{counted(stopped.end.steps, 'step')} in endstop: {RECORDINGS.name}/ beside the reader.",
         width,
     )
-    yield from _paragraph(
-        f"Recorded with {MODEL} and a task like this: {counted(usual.end.steps, 'step')} until the limit in a loop "
-        'that asks "What is the next step?" each time (endstop\'s own engine, its stopping switched off), '
-        f"{counted(stopped.end.steps, 'step')} in endstop.",
-        width,
-    )
-    yield from _paragraph("Try next, with an agent that you have:", width)
-    yield from _commands("endstop proxy --upstream URL", "endstop audit --last", f"endstop audit {quote(str(USUAL))}")
+    yield []
+    yield [("Try next: endstop proxy --upstream URL", None)]
+    yield [("          endstop audit --last", None)]
 
 
-def _commands(*commands: str) -> Iterator[Line]:
-    yield from ([(f"  {command}", None)] for command in commands)
+def _path_rows(path: Path, width: int) -> Iterator[str]:
+    """Yield the path in rows that end at a separator where it is too long for one."""
+    row = ""
+    for part in re.findall(r"[^/\\]*[/\\]?", str(path)):
+        if row and len(row + part) > width:
+            yield row
+            row = ""
+        row += part
+    yield row
 
 
-def _summary(path: Path) -> RunSummary:
-    (result,) = backtest(scan(path), [])
-    return result.digest
+def recorded_runs() -> tuple[RunSummary, RunSummary]:
+    """Return the recorded run of the loop that does not stop, and that of endstop."""
+    usual, stopped = (next(iter(backtest(scan(path), []))).digest for path in (USUAL, STOPPED))
+    return usual, stopped
 
 
 def _paragraph(text: str, width: int) -> Iterator[Line]:

@@ -18,6 +18,10 @@ from .demo_stream import CHANGES_BEFORE, TASK, DemoStream, StreamServer
 from .views.demo import DemoSide
 
 READER, ENDSTOP = "reader", "endstop"
+_NAMES = {
+    READER: "usual reader: to the stream's end, then every call",
+    ENDSTOP: "endstop: to the end of finish_task, then it closes",
+}
 BEFORE = "[server]\nhost = localhost\nport = 3000\ndebug = false\n"
 
 
@@ -62,7 +66,7 @@ class ConfigFile:
         """Return what happened to the file after `finish_task`, as the lines of a diff; none if nothing did."""
         if self.when_finished is None:
             return []
-        diff = difflib.unified_diff(self.when_finished.splitlines(), self.text.splitlines(), n=1, lineterm="")
+        diff = difflib.unified_diff(self.when_finished.splitlines(), self.text.splitlines(), n=0, lineterm="")
         return [line for line in diff if not line.startswith(("---", "+++", "@@"))]
 
 
@@ -86,10 +90,9 @@ class DemoSides:
 
     def progress(self) -> Sequence[DemoSide]:
         """Return how far each side has come."""
-        names = {READER: "usual: reads to the end, then runs every call", ENDSTOP: "endstop: closes it at finish_task"}
         return [
             DemoSide(
-                name=names[name],
+                name=_NAMES[name],
                 sent=self._server.sent.get(name, 0),
                 done_at=self.stream.done_at,
                 chunks=len(self.stream.events),

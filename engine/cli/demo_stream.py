@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
@@ -28,9 +29,9 @@ CHANGES_AFTER = (
     ("port", "8081"),
     ("debug", "false"),
     ("port", "80"),
-    ("workers", "2"),
+    ("host", "localhost"),
     ("debug", "true"),
-    ("workers", "4"),
+    ("host", "0.0.0.0"),
     ("port", "8080"),
     ("port", "3000"),
 )
@@ -128,7 +129,7 @@ def _call(index: int, name: str, arguments: str) -> Iterator[dict[str, Any]]:
     yield {"tool_calls": [{"index": index, "id": f"call_{index}", "function": {"name": name, "arguments": ""}}]}
     pieces = _PIECES[name]
     ends = [len(arguments) * number // pieces for number in range(pieces + 1)]
-    for begin, end in zip(ends, ends[1:], strict=False):
+    for begin, end in pairwise(ends):
         yield {"tool_calls": [{"index": index, "function": {"arguments": arguments[begin:end]}}]}
 
 

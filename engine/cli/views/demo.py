@@ -1,4 +1,4 @@
-"""The view of `endstop demo`: for each side a bar of the chunks that it was sent, and beside it what came after the end.
+"""The view of `endstop demo`: for each side a bar of the chunks it was sent, beside it what came after the end.
 
 It is drawn again and again while both sides read, and printed once when both have ended.
 """
@@ -19,7 +19,9 @@ from .text import counted
 LONGEST_BAR, SHORTEST_BAR = 60, 8
 UNICODE, ASCII = "█▒·", "#+."
 """Signs of a bar: chunks up to the end of `finish_task`, chunks after it, and chunks that were never sent."""
-_SHADES: tuple[Shade | None, ...] = ("good", "bad", "quiet")
+_SHADES: tuple[Shade | None, ...] = (None, "bad", "quiet")
+_ROOM = len("192 chunks and 10 calls after finish_task")
+"""Columns for the counts: as many as they may need at the end, so that a bar keeps its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,8 @@ class DemoSide:
 
 
 def side_lines(sides: Sequence[DemoSide], width: int, signs: str = UNICODE) -> list[Line]:
-    """Return the lines of all sides: a name, then a bar with the counts beside it, or above them if there is no room."""
-    room = width - 1 - max(len(side.counts) for side in sides if side.chunks)
+    """Return the lines of all sides: a name, then a bar, and the counts beside it or, without room, below it."""
+    room = width - 1 - max(_ROOM, *(len(side.counts) for side in sides))
     length = min(LONGEST_BAR, room) if room >= SHORTEST_BAR else min(LONGEST_BAR, width)
     lines: list[Line] = []
     for side in sides:
@@ -80,4 +82,4 @@ def _bar(side: DemoSide, length: int, signs: str) -> list[Piece]:
 def _shade(side: DemoSide) -> Shade:
     if side.sent < side.done_at:
         return "quiet"
-    return "good" if side.sent == side.done_at and not side.calls else "bad"
+    return "strong" if side.sent == side.done_at and not side.calls else "bad"
