@@ -78,8 +78,6 @@ def command(args: argparse.Namespace) -> int:
 
 
 async def _show(std_streams: StdStreams, folder: Path, speed: float) -> int:
-    from aiohttp import ClientError
-
     from .demo_sides import DemoSides
     from .demo_stream import PACE
     from .views.demo import ASCII, UNICODE, side_lines, watch
@@ -90,7 +88,7 @@ async def _show(std_streams: StdStreams, folder: Path, speed: float) -> int:
     watching = asyncio.create_task(watch(std_streams.stderr, sides.progress)) if can_draw(std_streams.stderr) else None
     try:
         outcome = await sides.read()
-    except (OSError, ClientError) as error:
+    except OSError as error:
         raise WrongUse(f"the demo needs connections to 127.0.0.1: {error}") from None
     finally:
         if watching is not None:
@@ -120,7 +118,8 @@ def head(stream: DemoStream, pace: float, width: int, reader: Path = READER) -> 
         "(docs/explanation/performance.md).",
         width,
     )
-    yield from ([(row, "quiet")] for row in _path_rows(reader, width))
+    for row in _path_rows(reader, width):
+        yield [(row, "quiet")]
     yield []
 
 

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from aiohttp import ClientError
+
 from ..decision import Outcome
 from ..engine import Engine
 from ..providers import OpenAICompatible
@@ -81,12 +83,13 @@ class DemoSides:
     async def read(self) -> Outcome:
         """Let both sides read the stream, and return how endstop's run ended.
 
-        Raises OSError and aiohttp.ClientError if there is no connection on loopback.
+        Raises OSError if there is no connection on loopback.
         """
         with _without_proxy():
             async with self._server:
+                outcome: Outcome
                 _, outcome = await asyncio.gather(self._usual(), self._engine())
-        return outcome
+                return outcome
 
     def progress(self) -> Sequence[DemoSide]:
         """Return how far each side has come."""
@@ -105,7 +108,10 @@ class DemoSides:
         file = self.files[READER]
         request = {"model": "demo", "stream": True, "messages": [{"role": "user", "content": TASK}]}
         url = f"{self._server.api_base(READER)}/chat/completions"
-        await read_and_run(url, request, {"set_option": file.set_option, "finish_task": file.finish_task})
+        try:
+            await read_and_run(url, request, {"set_option": file.set_option, "finish_task": file.finish_task})
+        except ClientError as error:
+            raise ConnectionError(str(error)) from error
 
     async def _engine(self) -> Outcome:
         provider = OpenAICompatible("demo", self._server.api_base(ENDSTOP), api_key="none")

@@ -125,7 +125,7 @@ def test_both_recorded_runs_are_the_same_model_with_the_same_prompt_and_tools() 
 
 
 def test_a_bar_keeps_its_length_and_its_line_fits_whatever_has_come() -> None:
-    for width in range(20, 130):
+    for width in (*range(20, 60, 4), 59, 60, 79, 119):
         lengths = set()
         for sent in range(223):
             lines = [plain_text(line) for line in side_lines([replace(SIDE, sent=sent)], width, ASCII)]
