@@ -130,7 +130,8 @@ def explained(sides: DemoSides, outcome: Outcome, usual: RunSummary, stopped: Ru
     yield from ([(f"    {line}", _DIFF_SHADES.get(line[0]))] for line in reader.changed_after_finish())
     ending = ending_of(outcome)
     port = next((line for line in ours.text.splitlines() if line.startswith("port")), "no port")
-    yield from _paragraph(f"endstop: {ending.title} ({port}); {ending.work}. --gate runs a check of yours.", width)
+    said = "; ".join(filter(None, (f"{ending.title} ({port})", ending.work)))
+    yield from _paragraph(f"endstop: {said}. --gate runs a check of yours.", width)
     yield from _paragraph(
         f'Recorded before with {MODEL}: {counted(usual.end.steps, "step")} in a loop that asks "What is the next '
         "step?\" after each (endstop's engine, its stopping off; a limit ended it), "
