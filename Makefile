@@ -33,7 +33,7 @@ help: ## this list
 	@echo
 	@echo "  PYTHON=python3.12 chooses the interpreter, ARGS='-k bus -x' goes to pytest."
 
-demo: $(VENV)/.core ## one recorded model in the usual loop and in endstop, side by side; needs no model
+demo: $(VENV)/.core ## one response read by a usual reader and by endstop, and counted; needs no model
 	@$(BIN)/endstop demo
 
 # Nothing of this ever fails the build: a test that misses something is skipped and says so. RUNLEVEL=1 keeps Debian from

@@ -29,7 +29,7 @@ HEADINGS = {
         "run": CommandEntry("run", "run an agent on a prompt until the work is done"),
         "race": CommandEntry("race", "run several models on one prompt, side by side; the first good completion wins"),
         "demo": CommandEntry(
-            "demo", "show what endstop does: a recorded model in the usual loop and in endstop, side by side"
+            "demo", "show what endstop does: one response read by a usual reader and by endstop, and counted"
         ),
     },
     "serve": {
