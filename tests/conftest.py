@@ -98,6 +98,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Files(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Workers of pytest-xdist begin in different places, so that the assertions of a file are rewritten once."""
+    if not hasattr(parent.config, "workerinput"):
+        return None
+    from .scheduling import Folder
+
+    return Folder.from_parent(parent, path=path)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The same order in all workers of pytest-xdist, and none but its own where there is one process."""

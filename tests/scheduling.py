@@ -1,20 +1,23 @@
-"""In which order pytest-xdist hands out files of tests to its workers: the longest first.
+"""In which order workers of pytest-xdist collect files of tests, and are handed them: the longest first.
 
 A worker that begins a long file when the others are nearly done is waited for by all. pytest-xdist goes by the number
 of tests in a file, and some files of ten tests start servers, browsers or fleets, and take longer than others of two
 hundred.
+
+All workers collect all files. On a machine that has not run the tests before, pytest rewrites the assertions of each
+file, which takes as long as all else of collection; so each worker begins in another place, and finds the rest done.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
+import pytest
 from xdist.scheduler import LoadFileScheduling
 
-if TYPE_CHECKING:
-    import pytest
-
+T = TypeVar("T")
 WITH_LITELLM = "tests/providers/"
 """Where tests import litellm in their own process, which takes 5 s of CPU and 190 MB: one worker has them all."""
 TOGETHER = {"tests/test_imports.py": "tests/test_structure.py"}
@@ -77,11 +80,24 @@ class Files(LoadFileScheduling):
         return _file(nodeid)
 
 
+class Folder(pytest.Dir):
+    """A folder that a worker collects from its own place on: the second of three begins after the first third."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        return from_own_place([*super().collect()], self.config.workerinput)  # type: ignore[attr-defined]
+
+
+def from_own_place(inside: list[T], worker: Mapping[str, Any]) -> list[T]:
+    """All that is in a folder, from this worker's place on. worker: its `workerinput`."""
+    at = len(inside) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    return inside[at:] + inside[:at]
+
+
 def sort(items: list[pytest.Item]) -> None:
-    """Put those files first that take longest; within a file nothing changes."""
+    """Put those files first that take longest, in the same order in all workers. Within a file nothing changes."""
     tests = Counter(_file(item.nodeid) for item in items)
     seconds = {file: SECONDS.get(file, count * SECONDS_OF_A_TEST) for file, count in tests.items()}
-    items.sort(key=lambda item: (-seconds[_file(item.nodeid)], _file(item.nodeid)))
+    items.sort(key=lambda item: (-seconds[_file(item.nodeid)], _file(item.nodeid), item.nodeid.partition("::")[0]))
 
 
 def _file(nodeid: str) -> str:

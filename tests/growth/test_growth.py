@@ -9,14 +9,13 @@ import os
 import re
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 from endstop import Redaction
 
 from .families import Family, families_of
-from .measure import exponent, seconds
+from .measure import exponent, growth, seconds
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ("--small", "2500", "--large", "10000", "--families", "6", "--bound", "1.5")
@@ -41,8 +40,14 @@ def test_no_pattern_and_no_reader_grows_faster_than_its_input() -> None:
 def test_redaction_of_what_begins_like_a_token_again_and_again_is_linear() -> None:
     redact, family = Redaction(), Family("password=", "eyJ_")
     redact(family.text(100))
-    took = [seconds(partial(redact, family.text(size))) for size in (8_000, 32_000)]
-    assert exponent(*took, factor=4) < 1.5
+    assert growth(redact, family.text(8_000), family.text(32_000), bound=1.5) < 1.5
+
+
+def test_what_looks_at_each_pair_grows_as_the_square() -> None:
+    def look(text: str) -> int:
+        return sum(1 for _ in text for _ in text)
+
+    assert growth(look, "a" * 800, "a" * 3_200, bound=1.4) > 1.6
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from endstop.formats import find_sessions
 from endstop.formats.importer import Importer, RecordFolder
 from endstop.formats.otlp_protobuf import MalformedMessage, protobuf_spans
 
-from .measure import exponent, seconds
+from .measure import growth
 
 SMALL, LARGE = 60_000, 480_000
 
@@ -174,10 +174,9 @@ def test_a_file_of_spans_is_read_in_time_that_grows_as_it_does(name: str, tmp_pa
         file.write_text(text)
         list(Importer(records).import_all(find_sessions(file)))
 
-    texts = [FILES[name](length) for length in (SMALL, LARGE)]
-    read(texts[0])
-    took = [seconds(lambda text=text: read(text)) for text in texts]  # type: ignore[misc]
-    assert exponent(*took, factor=len(texts[1]) / len(texts[0])) < 1.4, took
+    small, large = FILES[name](SMALL), FILES[name](LARGE)
+    read(small)
+    assert growth(read, small, large, bound=1.4) < 1.4
 
 
 # ---- protobuf
@@ -236,6 +235,5 @@ def test_a_message_of_spans_is_read_in_time_that_grows_as_it_does(name: str) -> 
         except MalformedMessage:
             return
 
-    data = [MESSAGES[name](length) for length in (SMALL, LARGE)]
-    took = [seconds(lambda data=data: read(data)) for data in data]  # type: ignore[misc]
-    assert exponent(*took, factor=len(data[1]) / len(data[0])) < 1.4, took
+    small, large = MESSAGES[name](SMALL), MESSAGES[name](LARGE)
+    assert growth(read, small, large, bound=1.4) < 1.4

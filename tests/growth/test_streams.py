@@ -16,7 +16,7 @@ from endstop.proxy.chat_wire import CHAT
 from endstop.proxy.exchange import EventSplitter
 from endstop.proxy.responses_wire import RESPONSES
 
-from .measure import exponent, seconds
+from .measure import growth
 
 BLOCK = 500
 PROVIDERS = {
@@ -167,8 +167,7 @@ def proxy(wire: str, body: bytes) -> None:
 @pytest.mark.parametrize("name", STREAMS)
 def test_what_a_stream_names_anew_costs_no_more_the_later_it_comes(name: str) -> None:
     wire = name.partition(",")[0]
-    bodies = [STREAMS[name](length).encode() for length in (SMALL, LARGE)]
+    small, large = (STREAMS[name](length).encode() for length in (SMALL, LARGE))
     for read in (engine, *([proxy] if wire in PROXIED else [])):
-        read(wire, bodies[0])
-        took = [seconds(partial(read, wire, body)) for body in bodies]
-        assert exponent(*took, factor=len(bodies[1]) / len(bodies[0])) < 1.4, f"{read.__name__}: {took}"
+        read(wire, small)
+        assert growth(partial(read, wire), small, large, bound=1.4) < 1.4, read.__name__

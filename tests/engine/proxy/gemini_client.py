@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import httpx
 
 KEY = "AIza-0123456789abcdef"
+TRUSTS_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients that only speak HTTP: without it each of them reads the certificates of all authorities, for 25 ms."""
 _EVENT = re.compile(r"\s*data: (.*)(?:\n\n|\r\r|\r\n\r\n)")
 """An event as Google's client for JavaScript finds it: nothing else may stand between two of them."""
 
@@ -43,7 +46,7 @@ class GeminiClient:
     def __init__(self, url: str, *, blocks: bool) -> None:
         self._url = url
         kind = httpx.Client if blocks else httpx.AsyncClient
-        self._client: Any = kind(headers={"x-goog-api-key": KEY}, timeout=60.0)
+        self._client: Any = kind(headers={"x-goog-api-key": KEY}, timeout=60.0, verify=TRUSTS_NOBODY)
         self._blocks = blocks
 
     def __enter__(self) -> GeminiClient:

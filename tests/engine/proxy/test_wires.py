@@ -20,6 +20,7 @@ from endstop.proxy.proxy_server import RunFollowers
 
 from ...shared_data import recorded, replies_in, streams
 from .agents import AFTER, proxied, proxy_before, serving
+from .vendors import CHAT
 
 FOLLOWERS = RunFollowers(policy=POLICIES["agent"], prices=Prices(), completion=("finish_task",))
 SUMMARY = "port is 8080"
@@ -212,7 +213,7 @@ async def run_responses(
         {"type": "function", "name": name, "parameters": {"type": "object"}, "strict": False} for name in names
     ]
     before: dict[str, Any] = {}
-    async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-3", max_retries=2) as client:
+    async with CHAT.client(url, blocks=False) as client:
         for number in range(1, most + 1):
             try:
                 if streams:
@@ -343,7 +344,7 @@ async def test_the_call_of_a_custom_tool_completes_too(tmp_path: Path) -> None:
     vendor = CustomProvider()
     async with (
         proxied(vendor, tmp_path) as (url, _, _),
-        openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-3") as client,
+        CHAT.client(url, blocks=False) as client,
     ):
         tools: list[Any] = [{"type": "custom", "name": "finish_task"}]
         async with client.responses.stream(model="m", input="go", tools=tools) as stream:

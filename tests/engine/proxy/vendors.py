@@ -15,7 +15,7 @@ import anthropic
 import openai
 from aiohttp import web
 
-from .gemini_client import GeminiClient
+from .gemini_client import TRUSTS_NOBODY, GeminiClient
 
 AFTER = 200
 """Events that the provider sends after a completion call."""
@@ -238,8 +238,12 @@ class Chat(Wire):
         return self._chunk(whole, {"content": "and now I check again "})
 
     def client(self, url: str, *, blocks: bool) -> Any:
-        kind = openai.OpenAI if blocks else openai.AsyncOpenAI
-        return kind(base_url=f"{url}/v1", api_key="sk-1", max_retries=2)
+        kind, http = (
+            (openai.OpenAI, openai.DefaultHttpxClient)
+            if blocks
+            else (openai.AsyncOpenAI, openai.DefaultAsyncHttpxClient)
+        )
+        return kind(base_url=f"{url}/v1", api_key="sk-1", max_retries=2, http_client=http(verify=TRUSTS_NOBODY))
 
     def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
         asked = self.asked(items, names)
@@ -339,8 +343,12 @@ class Messages(Wire):
         return {"type": "content_block_delta", "index": len(self._opens(whole)), "delta": delta}
 
     def client(self, url: str, *, blocks: bool) -> Any:
-        kind = anthropic.Anthropic if blocks else anthropic.AsyncAnthropic
-        return kind(base_url=url, api_key="sk-2", max_retries=2)
+        kind, http = (
+            (anthropic.Anthropic, anthropic.DefaultHttpxClient)
+            if blocks
+            else (anthropic.AsyncAnthropic, anthropic.DefaultAsyncHttpxClient)
+        )
+        return kind(base_url=url, api_key="sk-2", max_retries=2, http_client=http(verify=TRUSTS_NOBODY))
 
     def open(self, client: Any, items: list[Any], names: tuple[str, ...], *, streams: bool) -> Any:
         asked = self.asked(items, names)
