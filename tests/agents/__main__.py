@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from .agents import ROOT, Agent, agents
 from .checks import COMPARED, problems
 from .drive import drive
+from .hook_checks import problems_with_hook
 from .install import install
 from .loopback_only import leave_network
 from .recordings import path_of, record
@@ -32,7 +33,7 @@ def main() -> None:
         "--record", action="store_true", help="only keep what the agents send, as fixtures of the tests"
     )
     chosen = parser.parse_args()
-    names, scenes = chosen.agents.split() or list(agents()), chosen.scenarios.split() or list(SCENARIOS)
+    names, scenes = chosen.agents.split() or list(agents()), chosen.scenarios.split()
     if unknown := [*(set(names) - set(agents())), *(set(scenes) - set(SCENARIOS))]:
         parser.error(f"no agent or scenario is called {unknown[0]}: {', '.join([*agents(), *SCENARIOS])}")
     failed = {name: _installed(agents()[name]) for name in names}
@@ -40,7 +41,8 @@ def main() -> None:
         print("this system has no network of its own for the agents: they are only told to use none", flush=True)
     for name in names:
         if not chosen.record:
-            _measure_agent(agents()[name], [SCENARIOS[one] for one in scenes], failed[name])
+            own = agents()[name].scenarios
+            _measure_agent(agents()[name], [own[one] for one in scenes or own if one in own], failed[name])
         elif not failed[name]:
             asyncio.run(record(agents()[name]))
             print(f"{name}: {path_of(name).stat().st_size:,} bytes", flush=True)
@@ -73,7 +75,8 @@ async def _measure(agent: Agent, scenario: Scenario, date: str, commit: str) -> 
     except Exception as error:
         said = [f"the driver failed: {error!r}"]
         return Cell(version=agent.version, date=date, commit=commit, problems=said)
-    return cell(agent, seen, problems(seen, direct), date, commit)
+    wrong = problems_with_hook(seen) if scenario.hooked else problems(seen, direct)
+    return cell(agent, seen, wrong, date, commit)
 
 
 def _commit() -> str:

@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 from msgspec import json as codec
 
 from .agents import HERE, ROOT, Agent, agents
 from .checks import loop_requests, own_answers
 from .drive import Observation
-from .scenarios import SCENARIOS
+from .hook_checks import denied_calls
+from .scenarios import BEHIND_PROXY, WITH_HOOK, Scenario
 
 MEASURED = HERE / "measured.json"
 FIRST_TRY = HERE / "first_try.json"
 """What the strangers did the first time: each cell is written once."""
 PAGE = ROOT / "docs" / "reference" / "agents.md"
 _MARKED = re.compile(r"(<!-- table: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+class HookCell(Struct, kw_only=True):
+    """What a hook did."""
+
+    checks: int
+    """How often the check at the agent's end was run."""
+    denied: int
+    """Calls that were denied."""
+
+    @property
+    def said(self) -> list[str]:
+        """What stands in the table; nothing of what was not done."""
+        counted = ((self.checks, "check" if self.checks == 1 else "checks"), (self.denied, "denied"))
+        return [f"{number} {what}" for number, what in counted if number]
 
 
 class Cell(Struct, kw_only=True):
@@ -37,13 +53,16 @@ class Cell(Struct, kw_only=True):
     """Those that the proxy answered."""
     seconds: float = 0.0
     wires: list[str] = []
+    hook: HookCell | UnsetType = UNSET
+    """What the hook did; not set without one."""
 
     @property
     def shown(self) -> str:
         """What stands in the table."""
         if not self.requests and not self.version:
             return "not installed"
-        return f"**no** ({self.requests})" if self.problems else f"{self.requests}"
+        said = ", ".join([str(self.requests), *(self.hook.said if self.hook else [])])
+        return f"**no** ({said})" if self.problems else said
 
 
 Cells = dict[str, dict[str, Cell]]
@@ -61,6 +80,7 @@ def cell(agent: Agent, seen: Observation, problems: list[str], date: str, commit
         answers=len(own_answers(seen.near)),
         seconds=round(seen.seconds, 1),
         wires=sorted({one.wire for one in seen.answered}),
+        hook=HookCell(checks=seen.checks, denied=denied_calls(seen)) if seen.scenario.hooked else UNSET,
     )
 
 
@@ -90,45 +110,50 @@ def rendered(page: str, cells: Cells, first: Cells) -> str:
     strangers = [one for one in agents().values() if one.stranger]
     tables = {
         "agents": _table(_HEAD, [_row(one, cells) for one in known]),
-        "agent_scenarios": _scenarios(),
-        "agent_problems": _problems(known, cells),
+        "agent_scenarios": _scenarios(BEHIND_PROXY),
+        "agent_problems": _problems(known, cells, BEHIND_PROXY),
+        "hook_agents": _table(_HOOK_HEAD, [_row(one, cells, WITH_HOOK) for one in known if one.setup.hook]),
+        "hook_scenarios": _scenarios(WITH_HOOK),
+        "hook_problems": _problems(known, cells, WITH_HOOK),
         "strangers": _table(
             ("try", *_HEAD),
             [(when, *_row(one, tried)) for one in strangers for when, tried in (("first", first), ("now", cells))],
         ),
-        "strangers_first_problems": _problems(strangers, first),
-        "strangers_problems": _problems(strangers, cells),
+        "strangers_first_problems": _problems(strangers, first, BEHIND_PROXY),
+        "strangers_problems": _problems(strangers, cells, BEHIND_PROXY),
     }
     return _MARKED.sub(lambda found: f"{found[1]}{tables[found['name']]}{found[3]}", page)
 
 
-_HEAD = ("agent", "version", "wire", *SCENARIOS, "measured on")
+_HEAD = ("agent", "version", "wire", *BEHIND_PROXY, "measured on")
+_HOOK_HEAD = ("agent", "version", "wire", *WITH_HOOK, "measured on")
+Scenarios = Mapping[str, Scenario]
 
 
-def _row(agent: Agent, cells: Cells) -> tuple[str, ...]:
-    measured = cells.get(agent.name, {})
+def _row(agent: Agent, cells: Cells, columns: Scenarios = BEHIND_PROXY) -> tuple[str, ...]:
+    measured = {name: one for name, one in cells.get(agent.name, {}).items() if name in columns}
     return (
         agent.title,
         agent.version,
         ", ".join(sorted({wire for one in measured.values() for wire in one.wires})),
-        *(measured[name].shown if name in measured else "" for name in SCENARIOS),
+        *(measured[name].shown if name in measured else "" for name in columns),
         ", ".join(sorted({f"{one.date} {one.commit}".strip() for one in measured.values()})),
     )
 
 
-def _scenarios() -> str:
-    return _table(("", "the model"), [(one.name, one.title) for one in SCENARIOS.values()])
+def _scenarios(listed: Scenarios) -> str:
+    return _table(("", "the model"), [(one.name, one.title) for one in listed.values()])
 
 
-def _problems(listed: list[Agent], cells: Cells) -> str:
-    lines = list(_problem_lines(listed, cells))
+def _problems(listed: list[Agent], cells: Cells, scenarios: Scenarios) -> str:
+    lines = list(_problem_lines(listed, cells, scenarios))
     return "".join(lines) if lines else "Nothing.\n"
 
 
-def _problem_lines(listed: list[Agent], cells: Cells) -> Iterator[str]:
+def _problem_lines(listed: list[Agent], cells: Cells, scenarios: Scenarios) -> Iterator[str]:
     for agent in listed:
         measured = cells.get(agent.name, {})
-        for name in SCENARIOS:
+        for name in scenarios:
             for said in measured[name].problems if name in measured else ():
                 yield f"- {agent.title}, {name}: {_plain(said)}\n"
 

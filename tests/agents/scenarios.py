@@ -28,6 +28,11 @@ _COMPLETIONS = (
 )
 _COMPLETED_BY_COMMAND = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 """What mini-swe-agent's commands print to end its run."""
+MISSING = "one.txt is missing"
+"""What the check of the hook's scenarios prints while it fails."""
+CHECKS = "checks.txt"
+"""The file beside the work folder in which that check counts itself."""
+CHECK = f"echo checked >> ../{CHECKS}; test -f one.txt || (echo {MISSING}; exit 1)"
 
 
 class Toolbox:
@@ -37,6 +42,8 @@ class Toolbox:
         self._shell = next((tool for name in _SHELLS for tool in tools if tool.name == name), None)
         self._completion = next((tool for name in _COMPLETIONS for tool in tools if tool.name == name), None)
         self._by_command = _COMPLETED_BY_COMMAND in request
+        self.told = MISSING in request
+        """Whether the model was told that the check fails."""
 
     @property
     def works(self) -> bool:
@@ -88,6 +95,15 @@ def _continues_after_the_end(step: int, tools: Toolbox) -> list[Part]:
 
 def _circle(step: int, tools: Toolbox) -> list[Part]:
     return [Text("I look at the file."), tools.run("echo same")] if step < CIRCLES else tools.end()
+
+
+def _done_then_works(step: int, tools: Toolbox) -> list[Part]:
+    """Say "done" until told that it is not, then work."""
+    return _short(step, tools) if step or tools.told else tools.end()
+
+
+def _done_for_ever(step: int, tools: Toolbox) -> list[Part]:
+    return tools.end()
 
 
 def _done_again(step: int, tools: Toolbox) -> list[Part]:
@@ -149,6 +165,15 @@ class Scenario:
     """Options of the proxy."""
     seconds: float = 120.0
     """How long an agent may take."""
+    check: str | None = None
+    """The check at the agent's end, for a hook; empty for a hook without one, None without a hook."""
+    proxied: bool = True
+    """Whether the agent is behind the proxy."""
+
+    @property
+    def hooked(self) -> bool:
+        """Whether the agent starts `endstop hook` at its events."""
+        return self.check is not None
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -170,5 +195,35 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("g", "0.7 s between events, 8 s of silence", _short, 3, slow=True, seconds=150),
         Scenario("h", "400", _short, 3, fault=Fault("refuse", 400, always=True), seconds=60),
         Scenario("i", "100 useful steps: writes, edits, reads, searches, tests", _useful, USEFUL + 1, seconds=400),
+        Scenario(
+            "hook-u",
+            '"done" at once with nothing done; works once it is told',
+            _done_then_works,
+            4,
+            check=CHECK,
+            proxied=False,
+        ),
+        Scenario("hook-v", '"done" for ever, and nothing done', _done_for_ever, 2, check=CHECK, proxied=False),
+        Scenario("hook-c", "the same call for ever", _circle, CIRCLES + 1, check="", proxied=False),
+        Scenario(
+            "hook-i",
+            "100 useful steps: writes, edits, reads, searches, tests",
+            _useful,
+            USEFUL + 1,
+            seconds=900,
+            check="",
+            proxied=False,
+        ),
+        Scenario(
+            "hook-proxy",
+            "the same call for ever, and the agent is behind the proxy, too",
+            _circle,
+            CIRCLES + 1,
+            check="",
+        ),
     )
 }
+BEHIND_PROXY = {name: one for name, one in SCENARIOS.items() if not one.hooked}
+"""Those of every agent."""
+WITH_HOOK = {name: one for name, one in SCENARIOS.items() if one.hooked}
+"""Those of agents that start a hook."""
