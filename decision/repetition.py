@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Literal
+from zlib import crc32
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,7 +50,7 @@ class Repetitions(Struct, frozen=True):
         for call, fingerprint in results:
             if fingerprint:
                 step_mark += _number(fingerprint)
-                call_mark += hash((call.name, call.arguments))
+                call_mark += call_mark_of(call)
                 counted += 1
         if not counted:
             return replace(self, counts=False)
@@ -70,6 +71,12 @@ class Repetitions(Struct, frozen=True):
         """Return whether the latest step completed one more repetition; False in the middle of a longer cycle."""
         marks = self.steps if by == "calls_and_results" else self.calls
         return self.times(longest, by) > (count_cycles(marks[:-1], longest) if len(marks) > 1 else 0)
+
+
+def call_mark_of(call: ToolCall) -> int:
+    """Return a number that is equal for equal calls, in every process."""
+    name = crc32(call.name.encode("utf-8", "surrogatepass"))
+    return name << 32 | crc32(call.arguments.encode("utf-8", "surrogatepass"), name)
 
 
 def _number(fingerprint: str) -> int:

@@ -272,6 +272,19 @@ def message_size(message: Message) -> int:
             return len(message.content) + IMAGE_CHARACTERS * len(message.images)
 
 
+def adds_message(event: ev.Event) -> bool:
+    """Return whether an event adds a message to the history."""
+    match event:
+        case ev.RunStarted(prompt=prompt):
+            return prompt is not None
+        case ev.MessageAdded(ephemeral=ephemeral):
+            return not ephemeral
+        case ev.ResponseFinished(message=message):
+            return bool(message.calls or message.text.strip())
+        case _:
+            return type(event) is ev.ToolCallResult
+
+
 def tools_size(tools: Iterable[ToolSpec]) -> int:
     """Return about the number of characters of tools that the model reads: names, descriptions and schemas."""
     return sum(len(spec.name) + len(spec.description) + len(str(spec.parameters)) for spec in tools)

@@ -50,7 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("service",),
     ("process",),
     ("http",),
-    ("web", "proxy", "viewer", "adapters"),
+    ("web", "proxy", "viewer", "adapters", "agent_hook"),
     ("html_export",),
     ("cli", "testing"),
 )

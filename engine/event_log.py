@@ -90,15 +90,28 @@ class Log:
         """Seconds since the run began, without the time in which no process executed it."""
         return self.facts.t / 1000 if self.catching_up else self._now() - self._began
 
-    def continue_from(self, facts: Facts, history: StepHistory, past: Past | None, last: Event) -> None:
-        """Continue a run from these facts although its record goes on until event `last`, with `past`.
+    def continue_from(
+        self, facts: Facts, history: StepHistory, past: Past | None, *, seq: int, t: int, finished: bool = False
+    ) -> None:
+        """Continue a run from these facts although its record goes on until its event `seq`, at `t`, with `past`.
 
         history: the history of the steps up to there. An event that the record holds changes the facts again, but is
-        not passed to the sinks. Without `past` these are the facts after `last`.
+        not passed to the sinks. Without `past` these are the facts after that event. finished: whether it is the
+        terminal one.
         """
-        self.facts, self._past, self._seq = facts, past, last.seq
-        self._began = self._now() - last.t / 1000
+        self.facts, self._past, self._seq, self.finished = facts, past, seq, finished
+        self._began = self._now() - t / 1000
         self._judge = StepJudge(history)
+
+    @property
+    def history(self) -> StepHistory:
+        """The history of the steps so far."""
+        return self._judge.history
+
+    @property
+    def seq(self) -> int:
+        """The number of the latest event."""
+        return self._seq
 
     @property
     def has_past(self) -> bool:

@@ -522,7 +522,8 @@ class Session(Generic[DepsT, OutputT]):
         if isinstance(opening, RunContinued):
             effects = self._continue(opening.point, log, effects, policy)
         elif isinstance(opening, ForkStarted):  # its record holds nothing that it did itself
-            log.continue_from(opening.point.facts, opening.point.history, None, opening.point.last)
+            forked, last = opening.point, opening.point.last
+            log.continue_from(forked.facts, forked.history, None, seq=last.seq, t=last.t)
         flush = journal.flush if journal is not None else nothing_to_flush
         context = Context(
             log=log,
@@ -608,7 +609,7 @@ class Session(Generic[DepsT, OutputT]):
         diverged = diverged or point.missing_hook(config.functions)
         strict = config.record_options.strict_resume
         past = RecordedEvents(point.events, point.void, point.interrupted_step, diverged, strict=strict)
-        log.continue_from(point.facts, point.history, past, point.last)
+        log.continue_from(point.facts, point.history, past, seq=point.last.seq, t=point.last.t)
         return RecordedRound(point, log, effects)
 
 

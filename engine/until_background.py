@@ -33,7 +33,7 @@ class BackgroundCheck:
 
     check: asks. log, effects, flush: of the run. progress: returns the run as functions see it. alone: whether only
     the run's own calls change the work, so that what changes while a check runs is the check's own. replays: whether
-    the run is a replay.
+    the run is a replay. checked: fingerprint of the work that was checked last, by another process.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class BackgroundCheck:
         *,
         alone: bool = True,
         replays: bool = False,
+        checked: str | None = None,
     ) -> None:
         self._check = check
         self._log = log
@@ -62,8 +63,7 @@ class BackgroundCheck:
         """Number of calls so far that may have changed the work."""
         self._written = True
         """Whether such a call has begun since a check began, or no check has begun yet."""
-        self._checked: str | None = None
-        """Fingerprint of the work that was checked last."""
+        self._checked = checked
         self._seconds = 0.0
         """Time that checks have taken."""
         self._cut: Callable[[], None] | None = None
@@ -78,6 +78,11 @@ class BackgroundCheck:
     def runs(self) -> bool:
         """Whether a check is running, or has ended and was not looked at."""
         return self._task is not None
+
+    @property
+    def checked(self) -> str | None:
+        """Fingerprint of the work that was checked last; None before the first check."""
+        return self._checked
 
     @property
     def _decides(self) -> bool:

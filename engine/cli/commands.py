@@ -38,6 +38,7 @@ HEADINGS = {
         "proxy": CommandEntry(
             "proxy", "put a proxy before an agent's provider, which cuts, stops and records its runs"
         ),
+        "hook": CommandEntry("hook", "answer a coding agent at its own events: tell it, deny it, end it, send it on"),
     },
     "look at recorded sessions": {
         "view": CommandEntry("view", "show records in the browser: search, filter, read each session step by step"),

@@ -33,9 +33,14 @@ ACCEPTED = "Accepted."
 
 
 class AgentCheck:
-    """The check of one conversation. folder: the agent's, whose files are the work; None if it is not in files."""
+    """The check of one conversation.
 
-    def __init__(self, until: Until, folder: str | None, follower: Follower) -> None:
+    folder: the agent's, whose files are the work; None if it is not in files. checked: fingerprint of the work that
+    was checked last, by another process.
+    """
+
+    def __init__(self, until: Until, folder: str | None, follower: Follower, *, checked: str | None = None) -> None:
+        self._checked = checked
         self._work = WorkCheck(until, folder, SystemClock(), follower.session_id)
         self._follower = follower
         self._log: Log | None = None
@@ -102,6 +107,27 @@ class AgentCheck:
             return decision
         told = (rejection_message(facts.told_detail), decision.say)
         return replace(decision, say="\n\n".join(filter(None, told)))
+
+    # ---- for a hook, whose agent waits at its end
+
+    async def check_end(self) -> bool:
+        """Check the work as it is now, unless it was checked as it is. Return whether it was not."""
+        check = self._of_this_run()
+        check.note_write()
+        before = self._answers
+        await check.settle("claim")
+        return self._answers > before
+
+    @property
+    def _answers(self) -> int:
+        """Number of checks of this run that have ended."""
+        facts = self._follower.facts.check
+        return 0 if facts is None else facts.answers
+
+    @property
+    def checked(self) -> str | None:
+        """Fingerprint of the work that was checked last; None before the first check."""
+        return self._checked if self._running is None else self._running.checked
 
     # ---- for the proxy, which holds the agent's requests and the ends of its responses
 
@@ -199,7 +225,9 @@ class AgentCheck:
             if self._loop is loop:
                 self.cancel()
             self._log, self._loop = log, loop
-            self._running = BackgroundCheck(self._work, log, Live(), nothing_to_flush, self._progress, alone=False)
+            self._running = BackgroundCheck(
+                self._work, log, Live(), nothing_to_flush, self._progress, alone=False, checked=self._checked
+            )
         return self._running
 
     def _progress(self) -> Progress:

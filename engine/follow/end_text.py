@@ -38,9 +38,15 @@ def stopped_text(stop: Stop, follower: Follower | None) -> str:
     """Return why a run was stopped and how to go on, in sentences."""
     if stop.final_status == "completed":
         return f"endstop ended this run: the task is complete ({stop.detail}). {GO_ON}"
-    words = stop.detail if follower is None else _WHAT.get(stop.rule, _detail)(stop, follower)
+    words = what_happened(stop, follower)
     advice = _HOW.get(stop.reason, GO_ON)
-    return f"endstop stopped this run: {(words or 'a rule of its policy ended it').rstrip('.')}. {advice}"
+    return f"endstop stopped this run: {words}. {advice}"
+
+
+def what_happened(stop: Stop, follower: Follower | None) -> str:
+    """Return what led to a stop, as a part of a sentence; with the calls that are repeated if the run is followed."""
+    words = stop.detail if follower is None else _WHAT.get(stop.rule, _detail)(stop, follower)
+    return (words or "a rule of its policy ended it").rstrip(".")
 
 
 GO_ON = "A new prompt goes on from here."

@@ -30,10 +30,13 @@ NO_RESULT = "The loop reported no result of this call."
 
 
 class ContextSize:
-    """Number of tokens in a loop's context: the provider's last count, plus an estimate of what was added since."""
+    """Number of tokens in a loop's context: the provider's last count, plus an estimate of what was added since.
 
-    def __init__(self) -> None:
-        self._counted = 0
+    counted: that of a loop that was followed before.
+    """
+
+    def __init__(self, counted: int = 0) -> None:
+        self._counted = counted
         self._characters = 0
         self.at_least = 0
         """Minimum for the next request, if the loop reports one."""

@@ -62,7 +62,8 @@ from ..decision.outcome import STATUS_OF
 from ..decision.policy import shipped_policy
 from ..decision.rules import rejection_message
 from ..decision.run_origin import FOLLOW_PREFIX
-from ..decision.transcript import UNANSWERED, message_size
+from ..decision.step_history import StepHistory
+from ..decision.transcript import UNANSWERED, adds_message, message_size
 from ..decision.wrong_calls import checked
 from ..event_log import Log
 from ..formats.imported_session import ImportOptions
@@ -79,6 +80,7 @@ from ..records.scan import Scan
 from ..tools.user_functions import check_functions
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
+from .follower_snapshot import FollowerSnapshot
 from .made_calls import MadeCalls
 
 MOST_TEXTS = 30
@@ -107,6 +109,8 @@ class Follower:
     on_event: called with each event, in order. It must neither wait nor raise.
     watch: a policy that only watches. If it would have stopped a run as stuck or over a limit and the loop goes on,
         ALARM_RAISED is recorded, once per run.
+    snapshot: the state to go on from (`snapshot()` of another process), instead of reading the record. A run under
+        another policy ends. The ids of calls have to be unique in the session, which is not looked up then.
 
     Raises WrongUse if the policy is not known, or the record cannot be written.
     """
@@ -131,6 +135,7 @@ class Follower:
         clock: Clock | None = None,
         on_event: Callable[[Event], None] | None = None,
         watch: Policy | str | None = None,
+        snapshot: FollowerSnapshot | None = None,
     ) -> None:
         check_functions(redact=redact, on_event=on_event, rules=tuple(rule.judge for rule in rules))
         self.policy = followed_policy(policy, speaks=speaks, closes=closes)
@@ -159,11 +164,11 @@ class Follower:
         self._on_event = on_event
         self._tools: dict[str, ToolSpec] = {}
         self.offer(tools)
-        self.session_id = session_id or new_session_id()
+        self.session_id = session_id or (new_session_id() if snapshot is None else snapshot.session_id)
         self._writer = None if record is None else self._open(record, redact)
         before, self._taken = ev.Carried(), set[str]()
         continued = None if self._writer is None else self._writer.continued
-        if record is not None and continued is not None and session_id in (None, continued):
+        if snapshot is None and record is not None and continued is not None and session_id in (None, continued):
             self.session_id = continued
             before, self._taken = _earlier_runs(record, continued)
         self._starts = RunStarts(before)
@@ -188,6 +193,61 @@ class Follower:
         self._unasked = False
         """Whether the loop went on without asking before the user's latest message although the policy would not
         have."""
+        if snapshot is not None:
+            self._restore(snapshot)
+
+    def _restore(self, snapshot: FollowerSnapshot) -> None:
+        """Go on where a snapshot was taken."""
+        log: Log | None = None
+        if snapshot.facts.run_id:
+            log = self._log = Log(self._clock, _no_transcript, (self._take,))
+            since = self._clock.wall().timestamp() - snapshot.at if snapshot.at else 0.0
+            log.continue_from(
+                snapshot.facts,
+                snapshot.history,
+                None,
+                seq=snapshot.seq,
+                t=snapshot.t + round(max(0.0, since) * 1000),
+                finished=snapshot.finished,
+            )
+        self._starts = RunStarts(snapshot.before, log)
+        self.decision, self._decided = snapshot.decision, snapshot.decided
+        self._nudged, self._said, self._unasked = snapshot.nudged, snapshot.said, snapshot.unasked
+        self.recent.restore(snapshot.recent)
+        self._messages, self._size = snapshot.messages, ContextSize(snapshot.context_tokens)
+        if self.policy != snapshot.policy and self.running:
+            policy, self.policy = self.policy, snapshot.policy
+            self.end()
+            self.policy = policy
+
+    def snapshot(self) -> FollowerSnapshot:
+        """Return the state after the latest step, which ends here if it was not decided on.
+
+        What only this process knows is not in it: the closing words that are waited for, the questions that are open,
+        a policy that watches, and the calls of earlier steps by id.
+        """
+        self._end_step()
+        self._flush()
+        log = self._log
+        return FollowerSnapshot(
+            session_id=self.session_id,
+            policy=self.policy,
+            facts=self.facts,
+            history=StepHistory() if log is None else log.history,
+            before=self._starts.before,
+            seq=0 if log is None else log.seq,
+            t=0 if log is None else max(self.facts.t, round(log.elapsed * 1000)),
+            at=self._clock.wall().timestamp(),
+            finished=not self.running,
+            decision=self.decision,
+            decided=self._decided,
+            nudged=self._nudged,
+            said=self._said,
+            unasked=self._unasked,
+            recent=self.recent.steps,
+            messages=self._messages,
+            context_tokens=self._size.tokens,
+        )
 
     @property
     def record(self) -> Path | None:
@@ -702,7 +762,7 @@ class Follower:
         """Pass an event to the record and to `on_event`."""
         if self._watching is not None:
             self._watching.feed(event, self.facts)
-        self._messages += _adds_message(event)
+        self._messages += adds_message(event)
         writer = self._writer
         if writer is not None:
             try:
@@ -812,19 +872,6 @@ def _left_to_the_loop() -> GoOn:
 
 def _own_words(text: str) -> GoOn:
     return GoOn(rule=FOLLOWED, say=text, why="the loop said this by itself, and went on")
-
-
-def _adds_message(event: Event) -> bool:
-    """Return whether an event adds a message to the history."""
-    match event:
-        case ev.RunStarted(prompt=prompt):
-            return prompt is not None
-        case ev.MessageAdded(ephemeral=ephemeral):
-            return not ephemeral
-        case ev.ResponseFinished(message=message):
-            return bool(message.calls or message.text.strip())
-        case _:
-            return type(event) is ev.ToolCallResult
 
 
 def _no_transcript(event: Event) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..base.sanitize import one_line
 from ..decision import ToolCall
+from ..decision.repetition import call_mark_of
 from ..formats.parsing import as_dict
 from ..providers.event_stream import decode_loosely
 
@@ -20,10 +21,10 @@ SHOWN = 80
 
 
 class StepCalls(NamedTuple):
-    """Calls of one step. key: equal for the same calls."""
+    """Calls of one step. marks: of each call, equal for the same calls."""
 
     step: int
-    key: int
+    marks: frozenset[int]
     shown: str
 
 
@@ -38,19 +39,35 @@ class MadeCalls:
         if not calls:
             self._steps.clear()
             return
-        key = hash(frozenset((call.name, call.arguments) for call in calls))
-        self._steps.append(StepCalls(step, key, " and ".join(map(shown_call, calls[:3]))))
+        marks = frozenset(map(call_mark_of, calls))
+        self._steps.append(StepCalls(step, marks, " and ".join(map(shown_call, calls[:3]))))
 
     def repeated(self, times: int) -> tuple[str, str]:
         """Return the calls that the latest steps made this many times, and in which steps; both empty if unknown."""
+        cycle = self.cycle(times)
+        if not cycle:
+            return (f"call {self.latest}" if self._steps else ""), ""
+        shown, last = ", ".join(one.shown for one in cycle[:3]), self._steps[-1].step
+        where = f"requests {self._steps[-len(cycle) * times].step} to {last}"
+        return f"call {shown}" if len(cycle) == 1 else f"calls {shown}", where
+
+    def cycle(self, times: int) -> list[StepCalls]:
+        """Return the latest steps of which the calls were made this many times in a row; none if there are none."""
         steps = [*self._steps]
         for length in range(1, len(steps) // max(times, 1) + 1):
             cycle, taken = steps[-length:], steps[-length * times :]
-            if all(one.key == cycle[place % length].key for place, one in enumerate(taken)):
-                shown = ", ".join(one.shown for one in cycle[:3])
-                where = f"requests {taken[0].step} to {taken[-1].step}"
-                return f"call {shown}" if length == 1 else f"calls {shown}", where
-        return (f"call {steps[-1].shown}" if steps else ""), ""
+            if all(one.marks == cycle[place % length].marks for place, one in enumerate(taken)):
+                return cycle
+        return []
+
+    @property
+    def steps(self) -> tuple[StepCalls, ...]:
+        """The calls of the latest steps that are kept."""
+        return tuple(self._steps)
+
+    def restore(self, steps: Sequence[StepCalls]) -> None:
+        """Continue after these steps."""
+        self._steps = deque(steps, maxlen=KEPT)
 
     @property
     def latest(self) -> str:

@@ -64,13 +64,15 @@ class RunLog(Protocol):
 class RunStarts:
     """Writer of the RUN_STARTED of each run of a session, with what a run takes over from those before it.
 
-    before: usage of earlier runs of the session, in a record that is continued.
+    before: usage of earlier runs of the session, in a record that is continued. latest: the log of its latest run, if
+    that can go on; it is not in `before`.
     """
 
-    def __init__(self, before: ev.Carried = ev.Carried()) -> None:  # noqa: B008
-        self._run_id = ""
-        self._before = before
-        self._latest: RunLog | None = None
+    def __init__(self, before: ev.Carried = ev.Carried(), latest: RunLog | None = None) -> None:  # noqa: B008
+        self._run_id = "" if latest is None else latest.facts.run_id
+        self.before = before
+        """Usage of the session's runs before the latest one."""
+        self._latest = latest
 
     def write(self, log: RunLog, run: ev.RunStarted, *, answered: bool = False) -> ev.RunStarted:
         """Write the start of a run, and return the event as it is recorded.
@@ -80,13 +82,13 @@ class RunStarts:
         """
         paused = self._latest.facts if self._latest is not None and answered else None
         if self._latest is not None and not answered:
-            self._before = add_usage(self._before, usage_of(self._latest.facts))
+            self.before = add_usage(self.before, usage_of(self._latest.facts))
         started: ev.RunStarted = log.append(
             replace(
                 run,
                 continues=None if paused is None else self._run_id,
                 carried=None if paused is None else usage_of(paused),
-                before=self._before if self._before != ev.Carried() else None,
+                before=self.before if self.before != ev.Carried() else None,
             )
         )
         self._run_id, self._latest = run.run_id, log

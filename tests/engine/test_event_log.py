@@ -13,7 +13,7 @@ async def test_the_time_in_which_no_process_executed_a_run_is_not_counted() -> N
     clock = FakeClock()
     await clock.advance(50_000)
     log = Log(clock, lambda event: None, ())
-    log.continue_from(Facts(), StepHistory(), None, StepStarted(step=1, round=1, seq=7, t=1_000_000))
+    log.continue_from(Facts(), StepHistory(), None, seq=7, t=1_000_000)
     assert log.elapsed == 1_000
     await clock.advance(5)
     assert log.elapsed == 1_005

@@ -78,7 +78,7 @@ async def test_a_killed_run_of_before_takes_its_verdicts_and_its_redaction_for_o
     point = ResumePoint.at([started, StepStarted(step=1, round=1), response, verdict])
     log = Log(SystemClock(), lambda event: None, ())
     past = RecordedEvents(point.events, point.void, point.interrupted_step, None, strict=False)
-    log.continue_from(point.facts, point.history, past, point.last)
+    log.continue_from(point.facts, point.history, past, seq=point.last.seq, t=point.last.t)
     effects = RecordedRound(point, log, Live())
 
     async def nobody() -> None:
