@@ -50,7 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("service",),
     ("process",),
     ("http",),
-    ("web", "proxy", "viewer", "adapters", "agent_hook"),
+    ("web", "proxy", "viewer", "adapters", "agent_hook", "agent_setup"),
     ("html_export",),
     ("cli", "testing"),
 )

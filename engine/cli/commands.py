@@ -64,6 +64,7 @@ HEADINGS = {
         "redact": CommandEntry("redact", "copy records without secrets and personal data"),
     },
     "set up": {
+        "setup": CommandEntry("setup", "put endstop into the configuration of a coding agent, and take it out again"),
         "completion": CommandEntry("completion", "print a script that completes commands and options in your shell"),
     },
 }

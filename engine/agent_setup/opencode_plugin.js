@@ -1,0 +1,101 @@
+// Asks `endstop hook` before and after each tool, at each prompt and at the end of the work.
+// It fails open: whatever goes wrong with endstop, opencode goes on as without it.
+import { spawn } from "node:child_process";
+
+const HOOK = __HOOK__;
+const HOOK_AT_END = __HOOK_AT_END__;
+const SECONDS = __SECONDS__;
+const SECONDS_AT_END = __SECONDS_AT_END__;
+
+// Resolves to the hook's answer; to {} if there is none, in time and in JSON.
+const ask = (event, [program, ...options] = HOOK, seconds = SECONDS) =>
+  new Promise((resolve) => {
+    let out = "";
+    let timer;
+    const answer = (text) => {
+      clearTimeout(timer);
+      try {
+        resolve(JSON.parse(text) ?? {});
+      } catch {
+        resolve({});
+      }
+    };
+    try {
+      const child = spawn(program, options, { cwd: event.cwd, stdio: ["pipe", "pipe", "ignore"], detached: true });
+      timer = setTimeout(() => {
+        answer("");
+        try {
+          process.kill(-child.pid, "SIGKILL"); // the check that it runs, too
+        } catch {}
+      }, seconds * 1000);
+      child.on("error", () => answer(""));
+      child.on("close", (code) => answer(code === 0 ? out : ""));
+      child.stdout.on("data", (piece) => (out += piece));
+      child.stdin.on("error", () => {});
+      child.stdin.end(JSON.stringify({ ...event, endstop_agent: "opencode" }));
+    } catch {
+      answer("");
+    }
+  });
+
+export const Endstop = async ({ client, directory }) => {
+  const about = (session, name) => ({ hook_event_name: name, session_id: session, cwd: directory });
+  const sentOn = new Set(); // sessions whose latest prompt is the hook's
+
+  const end = async (session) => {
+    try {
+      await client.session.abort({ path: { id: session } });
+    } catch {}
+  };
+
+  return {
+    "chat.message": async (input, output) => {
+      if (sentOn.has(input.sessionID)) return;
+      const texts = (output?.parts ?? []).filter((part) => part.type === "text" && !part.synthetic);
+      const prompt = texts.map((part) => part.text).join("\n");
+      if (prompt) await ask({ ...about(input.sessionID, "UserPromptSubmit"), prompt });
+    },
+    "tool.execute.before": async (input, output) => {
+      const said = await ask({
+        ...about(input.sessionID, "PreToolUse"),
+        tool_name: input.tool,
+        tool_input: output.args,
+        tool_use_id: input.callID,
+      });
+      if (said.continue === false) {
+        await end(input.sessionID);
+        throw new Error(said.stopReason || "endstop has ended this run.");
+      }
+      const decision = said.hookSpecificOutput ?? {};
+      if (decision.permissionDecision === "deny") throw new Error(decision.permissionDecisionReason || "Denied by endstop.");
+    },
+    "tool.execute.after": async (input, output) => {
+      const said = await ask({
+        ...about(input.sessionID, "PostToolUse"),
+        tool_name: input.tool,
+        tool_input: input.args ?? {},
+        tool_response: output.output,
+        tool_use_id: input.callID,
+      });
+      const told = said.hookSpecificOutput?.additionalContext;
+      if (told) output.output += `\n\n${told}`;
+      if (said.continue === false) await end(input.sessionID);
+    },
+    event: async ({ event }) => {
+      if (event.type !== "session.idle") return;
+      const session = event.properties.sessionID;
+      const again = sentOn.has(session);
+      const said = await ask({ ...about(session, "Stop"), stop_hook_active: again }, HOOK_AT_END, SECONDS_AT_END);
+      if (said.decision !== "block" || !said.reason) {
+        sentOn.delete(session);
+        return;
+      }
+      sentOn.add(session);
+      try {
+        await client.session.prompt({ path: { id: session }, body: { parts: [{ type: "text", text: said.reason }] } });
+      } catch {
+        sentOn.delete(session);
+      }
+    },
+  };
+};
