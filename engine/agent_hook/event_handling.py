@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, MutableSequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from ..decision import ToolCall, ToolResult
+from ..decision import ToolCall, ToolResult, UserMessage
 from ..decision import events as ev
 from ..decision.repetition import call_mark_of
 from ..follow.follower import Follower
+from ..formats.agent_notes import split_words
 from .agent_proxy import ACTS, CHECKS, proxy_before
 from .hook_answers import HookAnswer, answer_json
 from .hook_events import HookEvent, read_event
@@ -118,8 +118,12 @@ class _Handling:
         self._state.check.sent_on = 0
 
     def _prompt(self) -> HookAnswer:
+        text = UserMessage.of(split_words([self._event.text]).said).text
+        told = self._state.check.told
+        if not text.strip() or (told and told in self._event.text):
+            return NOTHING  # Qwen Code says it before each request; what a hook says at an end comes back as a prompt
         self._begin_anew()
-        self._follower.prompt(self._event.text)
+        self._follower.prompt(text)
         if self._settings.until and not self._event.subagent:
             from .hook_check import note_prompt
 
@@ -228,7 +232,7 @@ class _Handling:
 def _find(begun: MutableSequence[BegunCall], event: HookEvent) -> BegunCall | None:
     """Return the call that has ended: by its id, or where the agent gives none, by what it is."""
     for call in begun:
-        if call.result is None and call.id == event.call_id:
-            if call.id or (call.tool, call.arguments) == (event.tool, event.arguments):
-                return call
+        same = call.id or (call.tool, call.arguments) == (event.tool, event.arguments)
+        if call.result is None and call.id == event.call_id and same:
+            return call
     return None

@@ -81,9 +81,9 @@ async def _check(
     if not isinstance(decision, GoOn):
         return HookAnswer(say=f"endstop: `{until.name}` is not met, and {why or 'nothing comes of it'}: the agent ends")
     memory.sent_on += 1
-    told = rejection_message(facts.told_detail)
-    follower.said(told)
-    return HookAnswer(send_on=told)
+    memory.told = rejection_message(facts.told_detail)
+    follower.said(memory.told)
+    return HookAnswer(send_on=memory.told)
 
 
 def most_sent_on(agent: Agent, environ: Mapping[str, str]) -> float:

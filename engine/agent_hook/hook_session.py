@@ -77,6 +77,8 @@ class CheckMemory(Struct, kw_only=True):
     """Fingerprint of the work at the latest prompt; empty if it was not taken."""
     sent_on: int = 0
     """Number of times in a row that the agent was sent on."""
+    told: str = ""
+    """With what it was sent on last."""
 
 
 class HookState(Struct, kw_only=True):

@@ -11,10 +11,10 @@ from .commands import add_command
 from .hook_options import add_options, answer_stdin, read_settings
 
 _ABOUT = """
-Claude Code, Codex, Qwen Code, Gemini CLI and Cursor start it at their own events, with JSON on stdin, and read its answer
-on stdout: an agent that goes in a circle is told, then denied the call that goes on with it, then ended where that can be
-done; with --until it is sent on at its end while the check is not met. Which agent and which event it is, the JSON says.
-Whatever goes wrong, nothing is answered and the agent goes on: hook.log in the folder of records says what.
+Claude Code, Codex, Qwen Code, Gemini CLI and Cursor start it at their own events, with JSON on stdin, and read its
+answer on stdout. An agent that goes in a circle is told, then denied the call that goes on with it, then ended where
+that can be done; with --until it is sent on at its end while the check is not met. The JSON says which agent and which
+event it is. Whatever goes wrong, nothing is answered and the agent goes on: hook.log in the folder of records says why.
 """
 _EXIT_CODES = {
     0: "at every event, whatever happened",

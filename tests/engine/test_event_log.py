@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from endstop.decision import Facts
-from endstop.decision.events import StepStarted
 from endstop.decision.step_history import StepHistory
 from endstop.event_log import Log
 from endstop.testing import FakeClock
