@@ -32,7 +32,7 @@ MISSING = "one.txt is missing"
 """What the check of the hook's scenarios prints while it fails."""
 CHECKS = "checks.txt"
 """The file beside the work folder in which that check counts itself."""
-CHECK = f"echo checked >> ../{CHECKS}; test -f one.txt || (echo {MISSING}; exit 1)"
+CHECK = f"echo checked >> ../{CHECKS}; test -f one.txt || (printf 'one.txt is %s\\n' missing; exit 1)"
 
 
 class Toolbox:
