@@ -5,7 +5,7 @@ It knows nothing of a loop. `until_background.py` runs it beside a run of the en
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from weakref import finalize
@@ -35,12 +35,20 @@ class WorkCheck:
 
     folder: where commands run, and whose files are the work; None if the work is not in files. clock: for the timeout.
     session_id: for the log. is_work: whether the files of the folder are all of the work; if not, each call that may
-    write counts as a change of it.
+    write counts as a change of it. kept: a file for the originals of guarded files, if several processes check in turn.
     """
 
     def __init__(
-        self, until: Until, folder: str | None, clock: Clock, session_id: str = "", *, is_work: bool = True
+        self,
+        until: Until,
+        folder: str | None,
+        clock: Clock,
+        session_id: str = "",
+        *,
+        is_work: bool = True,
+        kept: Path | None = None,
     ) -> None:
+        self._kept = kept
         self.until = until
         self._folder = folder
         self._clock = clock
@@ -65,20 +73,28 @@ class WorkCheck:
     async def begin_run(self) -> None:
         """Take what has changed since the run before, in the files that the check stands on, as the user's."""
         self._asked = False
+        if self._kept is not None:
+            await self.remember_guarded_files()
         if self._files is not None:
             await anyio.to_thread.run_sync(self._files.adopt)
+            await self._keep()
 
     async def end_run(self) -> None:
         """Note how the files that the check stands on are at the end of a run."""
         if self._files is not None:
             await anyio.to_thread.run_sync(self._files.mark)
+            await self._keep()
+
+    async def _keep(self) -> None:
+        if self._kept is not None and self._files is not None:
+            await anyio.to_thread.run_sync(self._files.keep, self._kept)
 
     async def remember_guarded_files(self) -> None:
         """Keep the files that the check stands on as they are now, before an agent can change them."""
         folder, until = self._folder, self.until
         if folder is None or not until.commands or self._files is not None:
             return
-        self._files = await anyio.to_thread.run_sync(_remember, until, folder)
+        self._files = await anyio.to_thread.run_sync(_remember, until, folder, self._kept)
         finalize(self, self._files.close)
 
     async def ask(self, progress: Callable[[], Progress]) -> WorkAnswer:
@@ -188,14 +204,30 @@ def _counted_tests(output: str) -> tuple[float | None, float | None]:
     return passed, passed + (summary.failed or 0)
 
 
-def _remember(until: Until, folder: str) -> GuardedFiles:
-    """Keep the files that the check stands on; without those that are only watched if they are too many."""
-    named = [name for one in until.commands for name in named_files(one.command, folder)]
+def _remember(until: Until, folder: str, kept: Path | None) -> GuardedFiles:
+    """Keep the files that the check stands on; without those that are only watched if they are too many.
+
+    kept: the file with the originals that another process has kept, if there is one.
+    """
+    if kept is None or not kept.exists():
+        files = _guarded(until, folder, until.guard)
+        if kept is not None:
+            files.keep(kept)
+        return files
+    files = _guarded(until, folder, (), unasked=until.guard)  # the agent may have deleted all that a pattern fits
+    if not files.take_kept(kept):
+        files.keep(kept)
+    return files
+
+
+def _guarded(until: Until, folder: str, guard: Sequence[str], *, unasked: Sequence[str] = ()) -> GuardedFiles:
+    """Return the guarded files of a folder. unasked: patterns that may fit nothing."""
+    named = [*unasked, *(name for one in until.commands for name in named_files(one.command, folder))]
     watched = [pattern for one in until.commands for pattern in watched_patterns(one.command)]
     watched += [pattern for one in until.commands for pattern in shadowing_patterns(one.command, folder)]
     try:
-        return GuardedFiles(folder, until.guard, named=named, watched=watched)
+        return GuardedFiles(folder, guard, named=named, watched=watched)
     except WrongUse as error:
-        files = GuardedFiles(folder, until.guard, named=named)
+        files = GuardedFiles(folder, guard, named=named)
         log_warning("until: changes of tests and settings are not noticed", folder=folder, why=str(error))
         return files

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, MutableSequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from ..decision import ToolCall, ToolResult, UserMessage
+from ..decision import Stop, ToolCall, ToolResult, UserMessage
 from ..decision import events as ev
 from ..decision.repetition import call_mark_of
 from ..follow.follower import Follower
@@ -24,6 +26,9 @@ from .hook_log import log_line
 from .hook_session import BegunCall, HookState, Stage, session_of
 from .hook_settings import HookSettings
 from .hook_stages import NOTHING, after_step, before_call
+
+if TYPE_CHECKING:
+    from .hook_check import EndCheck
 
 
 def answer_event(given: bytes, settings: HookSettings, environ: Mapping[str, str] = os.environ) -> bytes:
@@ -62,7 +67,7 @@ def _answer(event: HookEvent, settings: HookSettings, environ: Mapping[str, str]
             snapshot=state.follower,
         )
         try:
-            handling = _Handling(event, settings, environ, state, follower)
+            handling = _Handling(event, settings, environ, state, follower, session.guarded)
             answer = handling.answer()
             state.follower = follower.snapshot()
             if follower.record is None:
@@ -83,13 +88,17 @@ class _Handling:
         environ: Mapping[str, str],
         state: HookState,
         follower: Follower,
+        guarded: Path,
     ) -> None:
         self._event, self._settings, self._environ = event, settings, environ
-        self._state, self._follower = state, follower
+        self._state, self._follower, self._guarded = state, follower, guarded
+        self._is_checked = bool(settings.until) and not event.subagent
 
     def answer(self) -> HookAnswer:
         """Report the event, and return what follows from it."""
         event = self._event
+        if self._state.follower is None and event.kind == "tool_before":
+            self._note_work()  # no hook was told of the prompt
         self._note_turn()
         match event.kind:
             case "prompt":
@@ -124,11 +133,19 @@ class _Handling:
             return NOTHING  # Qwen Code says it before each request; what a hook says at an end comes back as a prompt
         self._begin_anew()
         self._follower.prompt(text)
-        if self._settings.until and not self._event.subagent:
-            from .hook_check import note_prompt
-
-            note_prompt(self._event, self._state.check)
+        self._note_work()
         return NOTHING
+
+    def _note_work(self) -> None:
+        if self._is_checked:
+            self._check().note_work()
+
+    def _check(self) -> EndCheck:
+        """Return the check of the session. What it needs is imported only here."""
+        from .hook_check import EndCheck
+
+        state = self._state
+        return EndCheck(self._settings, self._event.folder, self._follower, state.check, self._guarded)
 
     # ---- calls
 
@@ -185,16 +202,11 @@ class _Handling:
     def _alarm(self) -> None:
         """Record where a run of ours would have been stopped; only of a hook that watches, and so does nothing."""
         stop = self._follower.preview()
-        if self._settings.watch and hasattr(stop, "reason"):
-            log, facts = self._follower.log, self._follower.facts
-            alarm = ev.AlarmRaised(
-                policy=self._follower.policy.name,
-                rule=stop.rule,
-                reason=stop.reason,
-                detail=stop.detail,
-                step=facts.steps,
+        if self._settings.watch and isinstance(stop, Stop):
+            policy, steps = self._follower.policy.name, self._follower.facts.steps
+            self._follower.log.append(
+                ev.AlarmRaised(policy=policy, rule=stop.rule, reason=stop.reason, detail=stop.detail, step=steps)
             )
-            log.append(alarm)
 
     # ---- the agent's end
 
@@ -205,10 +217,8 @@ class _Handling:
         self._report_step()
         if not follower.running:
             return NOTHING
-        if event.kind == "end" and self._settings.until and not self._speaks_for_us(CHECKS) and not state.stage.ended:
-            from .hook_check import check_at_end
-
-            answer = check_at_end(event, self._settings, self._environ, follower, state.check)
+        if event.kind == "end" and self._is_checked and not state.stage.ended and not self._speaks_for_us(CHECKS):
+            answer = self._check().answer_end(event, self._environ)
             if answer.send_on:
                 return answer
         else:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Mapping
+from pathlib import Path
 
-from ..decision import GoOn, WrongUse
+from ..decision import Stop, WrongUse
+from ..decision.decisions import FOLLOWED
 from ..decision.rules import rejection_message
-from ..decision.until_facts import UNTIL
+from ..decision.until_facts import UNTIL, CheckFacts
 from ..follow.agent_check import AgentCheck
 from ..follow.follower import Follower
 from ..until_settings import UntilSettings
@@ -29,61 +32,80 @@ BLOCK_CAP = "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP"
 """The variable with the number of times in a row that Claude Code lets hooks send it on."""
 
 
-def note_prompt(event: HookEvent, memory: CheckMemory) -> None:
-    """Note how the work is at a prompt, so that one that changes nothing is not held up in a conversation."""
-    memory.at_prompt = WorkFingerprint(event.folder).take() if os.path.isdir(event.folder) else ""
+class EndCheck:
+    """The check of one session.
 
+    folder: of the agent. guarded: file for the originals of guarded files.
+    """
 
-def check_at_end(
-    event: HookEvent, settings: HookSettings, environ: Mapping[str, str], follower: Follower, memory: CheckMemory
-) -> HookAnswer:
-    """Check the work, and return why the agent is sent on, or what the person is told where it is let go."""
-    if event.text:
-        follower.response(event.text)
-    if not event.goes_on:
-        memory.sent_on = 0
-    try:
-        return asyncio.run(_check(event, settings, environ, follower, memory))
-    except WrongUse as error:
-        return HookAnswer(say=f"endstop: the check cannot be made: {error}")
+    def __init__(
+        self, settings: HookSettings, folder: str, follower: Follower, memory: CheckMemory, guarded: Path
+    ) -> None:
+        self._folder = os.path.realpath(folder) if os.path.isdir(folder) else os.getcwd()
+        self._follower, self._memory = follower, memory
+        self._until = UntilSettings(
+            commands=settings.until,
+            guard=settings.guard,
+            score=settings.score,
+            timeout=settings.check_seconds,
+            from_failing=False,
+        ).build(self._folder)
+        self._check = AgentCheck(self._until, self._folder, follower, checked=memory.work or None, kept=guarded)
 
+    def note_work(self) -> None:
+        """Note how the work is at a prompt: one that changes nothing is not held up in a conversation."""
+        self._memory.at_prompt = WorkFingerprint(self._folder).take()
+        asyncio.run(self._check.begin_work())
 
-async def _check(
-    event: HookEvent, settings: HookSettings, environ: Mapping[str, str], follower: Follower, memory: CheckMemory
-) -> HookAnswer:
-    folder = event.folder if os.path.isdir(event.folder) else os.getcwd()
-    until = UntilSettings(
-        commands=settings.until,
-        guard=settings.guard,
-        score=settings.score,
-        timeout=settings.check_seconds,
-        from_failing=False,
-    ).build(folder)
-    if _talks(environ) and memory.at_prompt and memory.at_prompt == WorkFingerprint(folder).take():
-        return HookAnswer()
-    check = AgentCheck(until, folder, follower, checked=memory.work or None)
-    try:
-        is_new = await check.check_end()
-    finally:
-        await check.close()
-    memory.work = check.checked or ""
-    facts = follower.facts.check
-    if facts is None or facts.said != "not_met":
-        return HookAnswer()
-    why = ""
-    if not is_new and memory.sent_on:
-        why = "nothing has changed since the agent was told"
-    elif facts.in_vain >= IN_VAIN:
-        why = f"{facts.in_vain} checks in a row were no better"
-    elif memory.sent_on + 1 >= most_sent_on(event.agent, environ):
-        why = f"the agent was sent on {memory.sent_on} times in a row"
-    decision = None if why else follower.reject(facts.told_detail, UNTIL)
-    if not isinstance(decision, GoOn):
-        return HookAnswer(say=f"endstop: `{until.name}` is not met, and {why or 'nothing comes of it'}: the agent ends")
-    memory.sent_on += 1
-    memory.told = rejection_message(facts.told_detail)
-    follower.said(memory.told)
-    return HookAnswer(send_on=memory.told)
+    def answer_end(self, event: HookEvent, environ: Mapping[str, str]) -> HookAnswer:
+        """Check the work; return why the agent is sent on, or what the person is told where it is let go."""
+        if event.text:
+            self._follower.response(event.text)
+        if not event.goes_on:
+            self._memory.sent_on = 0
+        try:
+            return asyncio.run(self._answer(event, environ))
+        except WrongUse as error:
+            return HookAnswer(say=f"endstop: the check cannot be made: {error}")
+
+    async def _answer(self, event: HookEvent, environ: Mapping[str, str]) -> HookAnswer:
+        follower, memory = self._follower, self._memory
+        if _talks(environ) and memory.at_prompt and memory.at_prompt == WorkFingerprint(self._folder).take():
+            return HookAnswer()
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # so that no child stays behind
+        try:
+            is_new = await self._check.check_end()
+        finally:
+            await self._check.close()
+        memory.work = self._check.checked or ""
+        facts = follower.facts.check
+        if facts is None or facts.said != "not_met":
+            return HookAnswer()
+        name = self._until.name
+        why = self._why_let_go(event, environ, facts, is_new=is_new)
+        if why:
+            follower.end(Stop(rule=FOLLOWED, reason="until_stalled", detail=f"`{name}` is not met, and {why}"))
+            return HookAnswer(say=f"endstop: `{name}` is not met, and {why}, so the agent ends")
+        decision = follower.reject(facts.told_detail, UNTIL)
+        if isinstance(decision, Stop):
+            return HookAnswer(say=f"endstop: `{name}` is not met, and the agent ends: {decision.detail}")
+        memory.sent_on += 1
+        memory.told = rejection_message(facts.told_detail)
+        follower.said(memory.told)
+        return HookAnswer(send_on=memory.told)
+
+    def _why_let_go(self, event: HookEvent, environ: Mapping[str, str], facts: CheckFacts, *, is_new: bool) -> str:
+        """Return why sending the agent on would bring nothing; empty if it may."""
+        sent_on = self._memory.sent_on
+        if not is_new and sent_on:
+            return "nothing has changed since the agent was told"
+        if facts.in_vain >= IN_VAIN:
+            return f"{facts.in_vain} checks in a row were no better"
+        if sent_on + 1 >= most_sent_on(event.agent, environ):
+            return f"the agent was sent on {sent_on} times in a row"
+        return ""
 
 
 def most_sent_on(agent: Agent, environ: Mapping[str, str]) -> float:

@@ -113,6 +113,8 @@ class HookSession:
         self.id = f"{session}.{subagent}" if subagent else session
         """The session's id in its record."""
         self.record = folder / f"{name}.jsonl"
+        self.guarded = folder / f"{name}.guarded"
+        """The originals of guarded files."""
         self._state_file = folder / f"{name}.state"
         self._lock_file = folder / f"{name}.lock"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -134,7 +135,8 @@ def answer_stdin(settings: HookSettings) -> int:
     from ..agent_hook.event_handling import answer_event
 
     os.umask(0o077)
-    answer = answer_event(sys.stdin.buffer.read(), settings)
-    sys.stdout.buffer.write(answer)
-    sys.stdout.flush()
+    left = memoryview(answer_event(b"" if sys.stdin is None else sys.stdin.buffer.read(), settings))
+    with suppress(OSError):  # without a buffer, which would be flushed at the end: with exit code 120 if it cannot
+        while left:
+            left = left[os.write(1, left) :]
     return 0

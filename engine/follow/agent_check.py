@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -36,12 +37,20 @@ class AgentCheck:
     """The check of one conversation.
 
     folder: the agent's, whose files are the work; None if it is not in files. checked: fingerprint of the work that
-    was checked last, by another process.
+    was checked last, by another process. kept: a file for the originals of guarded files, for other processes.
     """
 
-    def __init__(self, until: Until, folder: str | None, follower: Follower, *, checked: str | None = None) -> None:
+    def __init__(
+        self,
+        until: Until,
+        folder: str | None,
+        follower: Follower,
+        *,
+        checked: str | None = None,
+        kept: Path | None = None,
+    ) -> None:
         self._checked = checked
-        self._work = WorkCheck(until, folder, SystemClock(), follower.session_id)
+        self._work = WorkCheck(until, folder, SystemClock(), follower.session_id, kept=kept)
         self._follower = follower
         self._log: Log | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -109,6 +118,10 @@ class AgentCheck:
         return replace(decision, say="\n\n".join(filter(None, told)))
 
     # ---- for a hook, whose agent waits at its end
+
+    async def begin_work(self) -> None:
+        """Note the guarded files as they are at a prompt. What has changed since the agent's end is the user's."""
+        await self._work.begin_run()
 
     async def check_end(self) -> bool:
         """Check the work as it is now, unless it was checked as it is. Return whether it was not."""

@@ -64,7 +64,8 @@ FOREIGN_ORIGIN = "pages of other origins may not use this proxy: allow their ori
 OWN_PAGES = "/endstop"
 """Path of the proxy's own page. Paths below it also belong to the proxy, and are never passed on."""
 HEALTH = f"{OWN_PAGES}/health"
-"""Path that says that the proxy lives, and nothing else: without token, and whatever the `Host` is."""
+"""Path that says that the proxy lives, whether it acts and whether it has a check, and nothing else: without token,
+and whatever the `Host` is. By it `endstop hook` knows that the proxy speaks."""
 IDLE_SECONDS = 3600.0
 """Seconds after which an idle run is forgotten."""
 _PRIVATE = {
@@ -192,7 +193,8 @@ class Proxy:
     async def handle(self, incoming: web.Request) -> web.StreamResponse:
         """Answer a request of an agent."""
         if incoming.path == HEALTH and incoming.method in ("GET", "HEAD"):
-            return web.json_response({"status": "ok"}, headers=_PRIVATE)
+            does = {"acts": not self.options.dry_run, "checks": self._open_check is not None}
+            return web.json_response({"status": "ok", "proxy": "endstop", **does}, headers=_PRIVATE)
         handler = asyncio.current_task()
         self._handlers.add(handler)
         try:

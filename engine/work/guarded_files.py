@@ -1,6 +1,7 @@
 """Files that a check stands on and that the agent must not change: what they were, and what has become of them.
 
-The originals are kept in a file without a name, so that no command of the agent can reach them. What counts is a file's
+The originals are kept in a file without a name, so that no command of the agent can reach them; `keep` writes them to
+one with a name, for another process that goes on with them. What counts is a file's
 content, its executable bit, its kind, and a link's target. Links are not followed: a folder that has been replaced by a
 link has lost its files, and a link to a folder counts as a file wherever a guarded file could be in that folder.
 
@@ -23,6 +24,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+from msgspec import Struct
+
 from ..decision import WrongUse
 from .file_states import CHUNK_BYTES, READ_FLAGS, UNREADABLE, FileStates
 from .folder_copy import DEPENDENCIES, FolderCopy, temporary_place
@@ -40,6 +44,15 @@ class _Original(NamedTuple):
     mode: int
     changed_ns: int
     link: str | None
+
+
+class _Kept(Struct):
+    """What stands before the contents in a file that `keep` has written."""
+
+    states: dict[str, bytes]
+    originals: dict[str, _Original]
+    unreadable: list[str]
+    marked: dict[str, bytes] | None
 
 
 class GuardedFiles:
@@ -82,6 +95,32 @@ class GuardedFiles:
             self._keep(path, state)
         self._contents.flush()  # it is read by its descriptor
         self._marked: dict[str, bytes] | None = None
+
+    def keep(self, file: Path) -> None:
+        """Write the originals, and what `mark` has remembered, to a file, which is replaced whole. Raises OSError."""
+        kept = _Kept(self._states, self._originals, sorted(self._unreadable), self._marked)
+        head = msgspec.msgpack.encode(kept)
+        new = file.with_name(f"{file.name}.new")
+        with open(new, "wb") as out:
+            out.write(len(head).to_bytes(8, "big") + head)
+            self._contents.seek(0)
+            shutil.copyfileobj(self._contents, out, CHUNK_BYTES)
+        os.replace(new, file)
+
+    def take_kept(self, file: Path) -> bool:
+        """Go on with the originals that `keep` has written. Return whether there are any that can be read."""
+        try:
+            with open(file, "rb") as kept_in:
+                kept = msgspec.msgpack.decode(kept_in.read(int.from_bytes(kept_in.read(8), "big")), type=_Kept)
+                self._contents.seek(0)
+                self._contents.truncate()
+                shutil.copyfileobj(kept_in, self._contents, CHUNK_BYTES)
+        except (OSError, msgspec.DecodeError, OverflowError):
+            return False
+        self._contents.flush()
+        self._states, self._originals, self._marked = kept.states, kept.originals, kept.marked
+        self._unreadable = set(kept.unreadable)
+        return True
 
     def __enter__(self) -> GuardedFiles:
         return self

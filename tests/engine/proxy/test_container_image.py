@@ -170,12 +170,13 @@ def test_it_does_not_start_open_to_everybody() -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "elsewhere.example", ""])
-async def test_health_says_only_that_the_proxy_lives(host: str, tmp_path: Path) -> None:
+async def test_health_says_only_that_the_proxy_lives_and_what_it_does(host: str, tmp_path: Path) -> None:
     async with proxied(Provider(), tmp_path, tokens=Tokens({"me": "0123456789abcdef-own"})) as (url, client, proxy):
         head = f"GET /endstop/health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
         answer = await raw_request(url, head.encode())
         assert answer.startswith(b"HTTP/1.1 200 ")
-        assert answer.endswith(b'\r\n\r\n{"status": "ok"}')
+        body = json.loads(answer.partition(b"\r\n\r\n")[2])
+        assert body == {"status": "ok", "proxy": "endstop", "acts": True, "checks": False}
         for path, method, status in (
             ("/endstop/health", "POST", 401),
             ("/endstop/health/x", "GET", 401),
