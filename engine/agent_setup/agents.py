@@ -39,6 +39,7 @@ class HookFile(Struct, frozen=True, forbid_unknown_fields=True):
     tool_entry: dict[str, Any] = {}
     default: tuple[Setting, ...] = ()
     whole: str = ""
+    behind_command: str = ""
     tried: bool = True
     why: str = ""
 
@@ -76,7 +77,7 @@ class SetupAgent(Struct, frozen=True, forbid_unknown_fields=True):
         moved = environment.get(self.folder_variable, "") if self.folder_variable else ""
         if os.path.isabs(moved):
             return Path(moved) / self.below_variable
-        return Path(os.path.expanduser(self.folder))
+        return Path(environment.get("HOME") or Path.home(), self.folder.removeprefix("~/"))
 
     def place(self, part: HookFile | ProxyFile, environment: Mapping[str, str], project: Path | None) -> Path:
         """Return the file of a part. project: the project's folder, for its file in place of the person's own."""

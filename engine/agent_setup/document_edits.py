@@ -114,13 +114,11 @@ def without_entries(syntax: TextSyntax, text: str, entries: Sequence[Entry], bas
             document.put(entry.path, at(before, entry.path))
         else:
             document.take_out(entry.path, before)
-    if document.text != text:
-        defaults = [entry for entry in entries if entry.kind == "default" and not has(before, entry.path)]
-        left = without_empty(document.data)
-        if len(left) == len([entry for entry in defaults if at(left, entry.path) == entry.value]):
-            for entry in defaults:
-                if has(document.data, entry.path):
-                    document.take_out(entry.path, before)
+    defaults = [entry for entry in entries if entry.kind == "default" and not has(before, entry.path)]
+    own = [entry for entry in defaults if at(document.data, entry.path) == entry.value]
+    if document.changed and (before or len(document.data) == len(own)):  # a file of ours may have become the person's
+        for entry in own:
+            document.take_out(entry.path, before)
     return document.verified()
 
 
@@ -145,7 +143,8 @@ class _Document:
     """A text, and the data that it has to hold after each change."""
 
     def __init__(self, syntax: TextSyntax, text: str) -> None:
-        self.syntax, self.text = syntax, text
+        self.syntax, self.text, self._whole = syntax, text, text
+        self.changed = False
         if not text.strip() and isinstance(syntax, JsonText):
             self.text = "{}\n"
         self.data = syntax.load(self.text)
@@ -153,15 +152,18 @@ class _Document:
             raise UnreadableText("the document is not an object with names and values", 1, 1)
 
     def put(self, path: Path, value: Any) -> None:
+        self.changed = True
         self.text = self.syntax.put(self.text, path, value)
         put(self.data, path, value)
 
     def add(self, path: Path, item: Any) -> None:
+        self.changed = True
         self.text = self.syntax.add(self.text, path, item)
         add(self.data, path, item)
 
     def take_out(self, path: Path, before: Any) -> None:
         """Remove what is at the path, and what becomes empty by that and was not there before."""
+        self.changed = True
         while True:
             self.text = self.syntax.drop(self.text, path)
             drop(self.data, path)
@@ -176,6 +178,8 @@ class _Document:
 
     def verified(self) -> str:
         """Return the text, if it holds what it has to."""
+        if not self.changed:
+            return self._whole
         if without_empty(self.syntax.load(self.text)) != without_empty(self.data):
             raise UnreadableText("the file is written in a way that endstop cannot change safely", 1, 1)
         return self.text

@@ -32,7 +32,7 @@ const ask = (event, [program, ...options] = HOOK, seconds = SECONDS) =>
       child.on("close", (code) => answer(code === 0 ? out : ""));
       child.stdout.on("data", (piece) => (out += piece));
       child.stdin.on("error", () => {});
-      child.stdin.end(JSON.stringify({ ...event, endstop_agent: "opencode" }));
+      child.stdin.end(JSON.stringify({ ...event, agent: "opencode" }));
     } catch {
       answer("");
     }
@@ -40,28 +40,37 @@ const ask = (event, [program, ...options] = HOOK, seconds = SECONDS) =>
 
 export const Endstop = async ({ client, directory }) => {
   const about = (session, name) => ({ hook_event_name: name, session_id: session, cwd: directory });
-  const sentOn = new Set(); // sessions whose latest prompt is the hook's
+  const sending = new Set(); // sessions to which a prompt of the hook is on its way
+  const sentOn = new Set(); // sessions that the hook has sent on since the person's latest prompt
 
   const end = async (session) => {
     try {
       await client.session.abort({ path: { id: session } });
     } catch {}
   };
+  const show = ({ systemMessage }) => {
+    if (!systemMessage) return;
+    try {
+      client.tui?.showToast({ body: { message: systemMessage, variant: "warning" } })?.catch?.(() => {});
+    } catch {}
+  };
 
   return {
     "chat.message": async (input, output) => {
-      if (sentOn.has(input.sessionID)) return;
+      if (sending.delete(input.sessionID)) return;
+      sentOn.delete(input.sessionID);
       const texts = (output?.parts ?? []).filter((part) => part.type === "text" && !part.synthetic);
       const prompt = texts.map((part) => part.text).join("\n");
-      if (prompt) await ask({ ...about(input.sessionID, "UserPromptSubmit"), prompt });
+      if (prompt) show(await ask({ ...about(input.sessionID, "UserPromptSubmit"), prompt }));
     },
     "tool.execute.before": async (input, output) => {
       const said = await ask({
         ...about(input.sessionID, "PreToolUse"),
         tool_name: input.tool,
-        tool_input: output.args,
+        tool_input: output.args ?? {},
         tool_use_id: input.callID,
       });
+      show(said);
       if (said.continue === false) {
         await end(input.sessionID);
         throw new Error(said.stopReason || "endstop has ended this run.");
@@ -70,13 +79,15 @@ export const Endstop = async ({ client, directory }) => {
       if (decision.permissionDecision === "deny") throw new Error(decision.permissionDecisionReason || "Denied by endstop.");
     },
     "tool.execute.after": async (input, output) => {
+      const failed = Number.isInteger(output.metadata?.exit) && output.metadata.exit !== 0;
       const said = await ask({
-        ...about(input.sessionID, "PostToolUse"),
+        ...about(input.sessionID, failed ? "PostToolUseFailure" : "PostToolUse"),
         tool_name: input.tool,
         tool_input: input.args ?? {},
-        tool_response: output.output,
         tool_use_id: input.callID,
+        ...(failed ? { error: output.output } : { tool_response: output.output }),
       });
+      show(said);
       const told = said.hookSpecificOutput?.additionalContext;
       if (told) output.output += `\n\n${told}`;
       if (said.continue === false) await end(input.sessionID);
@@ -84,17 +95,16 @@ export const Endstop = async ({ client, directory }) => {
     event: async ({ event }) => {
       if (event.type !== "session.idle") return;
       const session = event.properties.sessionID;
-      const again = sentOn.has(session);
-      const said = await ask({ ...about(session, "Stop"), stop_hook_active: again }, HOOK_AT_END, SECONDS_AT_END);
-      if (said.decision !== "block" || !said.reason) {
-        sentOn.delete(session);
-        return;
-      }
+      const stop = { ...about(session, "Stop"), stop_hook_active: sentOn.has(session) };
+      const said = await ask(stop, HOOK_AT_END, SECONDS_AT_END);
+      show(said);
+      if (said.decision !== "block" || !said.reason) return;
+      sending.add(session);
       sentOn.add(session);
       try {
         await client.session.prompt({ path: { id: session }, body: { parts: [{ type: "text", text: said.reason }] } });
       } catch {
-        sentOn.delete(session);
+        sending.delete(session);
       }
     },
   };

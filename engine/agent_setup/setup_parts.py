@@ -86,7 +86,7 @@ def hook_part(
     entries = [Entry("default", setting.path, setting.value) for setting in hook.default]
     for event in (*hook.prompt, *hook.tool, *hook.end):
         seconds = end_seconds(options) if event in hook.end else TOOL_SECONDS
-        command = shlex.join([*words, *hook_words(options, seconds if event in hook.end else None)])
+        command = shlex.join([*words, *hook_words(options, seconds if event in hook.end else None)]) + hook.behind_command
         timeout = seconds * 1000 if hook.unit == "ms" else seconds
         form = hook.tool_entry if event in hook.tool and hook.tool_entry else hook.entry
         entries.append(Entry("add", ("hooks", event), filled(form, {"command": command, "timeout": timeout})))

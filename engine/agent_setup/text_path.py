@@ -39,7 +39,7 @@ def put(data: Any, path: Path, value: Any) -> None:
 
 def add(data: Any, path: Path, item: Any) -> None:
     """Append to the list at the path, and make it if it is not there."""
-    if not has(data, path):
+    if at(data, path) is None:
         put(data, path, [])
     at(data, path).append(item)
 

@@ -52,13 +52,13 @@ class TomlText:
             lines[found] = f"{match[1]}{json.dumps(value, ensure_ascii=False)}{match[3]}"
             return "".join(lines)
         last = next((index for index in reversed(range(top)) if not _is_gap(lines[index])), None)
+        if lines and last in (None, len(lines) - 1) and not lines[-1].endswith("\n"):
+            lines[-1] += newline
         if last is None:
             start = _comments_before(lines, top) if top < len(lines) else top
             below = [newline] if start < len(lines) and lines[start].strip() else []
             lines[start:start] = [f"{written}{newline}", *below]
         else:
-            if not lines[last].endswith("\n"):
-                lines[last] += newline
             lines[last + 1 : last + 1] = [f"{written}{newline}"]
         return "".join(lines)
 
