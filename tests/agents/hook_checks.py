@@ -115,9 +115,11 @@ def _told_then_denied(seen: Observation) -> Iterator[str]:
         yield f"{ran} calls of the circle ran, and {DENIED_BY - 1} may"
 
 
-def _said_to_the_person(seen: Observation) -> Iterator[str]:
-    if not seen.ends_by_hook and (said := seen.output.count(PROXY_LINE)) != 1:
-        yield f"the person was told {said} times of the proxy, which can end this agent"
+def _said_once(seen: Observation) -> Iterator[str]:
+    """Check that one denial names the proxy: without a terminal, these agents show a person no message of a hook."""
+    said = max((one.body.count(PROXY_LINE) for one in loop_requests(seen)), default=0)
+    if not seen.ends_by_hook and said != 1:
+        yield f"the proxy, which can end this agent, was named {said} times"
 
 
 def _all_made(seen: Observation) -> Iterator[str]:
@@ -143,7 +145,7 @@ _ALWAYS: tuple[Check, ...] = (_ended, _one_record, _replays, _nothing_failed)
 _OF_SCENARIO: dict[str, tuple[Check, ...]] = {
     "hook-u": (_told_and_worked,),
     "hook-v": (_let_go,),
-    "hook-c": (_told_then_denied, _said_to_the_person),
+    "hook-c": (_told_then_denied, _said_once),
     "hook-i": (_all_made,),
     "hook-proxy": (_one_speaks,),
 }
