@@ -44,7 +44,10 @@ def _first_with(seen: Observation, text: str) -> int | None:
 def _ended(seen: Observation) -> Iterator[str]:
     if seen.exit_code is None:
         yield f"the agent was still running after {seen.seconds:.0f} s"
-    elif seen.exit_code and not own_answers(seen.near):
+
+
+def _succeeded(seen: Observation) -> Iterator[str]:
+    if seen.exit_code:
         yield f"the agent ended with exit code {seen.exit_code}"
 
 
@@ -143,9 +146,9 @@ def _one_speaks(seen: Observation) -> Iterator[str]:
 
 _ALWAYS: tuple[Check, ...] = (_ended, _one_record, _replays, _nothing_failed)
 _OF_SCENARIO: dict[str, tuple[Check, ...]] = {
-    "hook-u": (_told_and_worked,),
-    "hook-v": (_let_go,),
+    "hook-u": (_succeeded, _told_and_worked),
+    "hook-v": (_succeeded, _let_go),
     "hook-c": (_told_then_denied, _said_once),
-    "hook-i": (_all_made,),
+    "hook-i": (_succeeded, _all_made),
     "hook-proxy": (_one_speaks,),
 }

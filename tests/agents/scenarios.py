@@ -15,6 +15,8 @@ ANSWER = "The file one.txt is written and holds one."
 """The model's last words."""
 CIRCLES = 60
 """Steps after which a circle ends by itself."""
+HOOKED_CIRCLES = 20
+"""The same where a hook denies: some agents cannot be ended by one, and each event starts a process."""
 USEFUL = 100
 """Steps of the healthy run."""
 
@@ -93,8 +95,12 @@ def _continues_after_the_end(step: int, tools: Toolbox) -> list[Part]:
     return [*done, Text(f" {afterthought}"), *more]
 
 
-def _circle(step: int, tools: Toolbox) -> list[Part]:
-    return [Text("I look at the file."), tools.run("echo same")] if step < CIRCLES else tools.end()
+def _circle(step: int, tools: Toolbox, steps: int = CIRCLES) -> list[Part]:
+    return [Text("I look at the file."), tools.run("echo same")] if step < steps else tools.end()
+
+
+def _short_circle(step: int, tools: Toolbox) -> list[Part]:
+    return _circle(step, tools, HOOKED_CIRCLES)
 
 
 def _done_then_works(step: int, tools: Toolbox) -> list[Part]:
@@ -200,17 +206,22 @@ SCENARIOS: dict[str, Scenario] = {
             '"done" at once with nothing done; works once it is told',
             _done_then_works,
             4,
+            seconds=400,
             check=CHECK,
             proxied=False,
         ),
-        Scenario("hook-v", '"done" for ever, and nothing done', _done_for_ever, 2, check=CHECK, proxied=False),
-        Scenario("hook-c", "the same call for ever", _circle, CIRCLES + 1, check="", proxied=False),
+        Scenario(
+            "hook-v", '"done" for ever, and nothing done', _done_for_ever, 2, seconds=400, check=CHECK, proxied=False
+        ),
+        Scenario(
+            "hook-c", "the same call for ever", _short_circle, HOOKED_CIRCLES + 1, seconds=400, check="", proxied=False
+        ),
         Scenario(
             "hook-i",
             "100 useful steps: writes, edits, reads, searches, tests",
             _useful,
             USEFUL + 1,
-            seconds=900,
+            seconds=1500,
             check="",
             proxied=False,
         ),
