@@ -120,14 +120,14 @@ class HookSession:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @contextmanager
-    def locked(self, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Keep other processes of the session waiting. Raises SessionBusy."""
         with open(self._lock_file, "ab") as file:
             if _LOCKS:
-                ends = time.monotonic() + seconds
+                ends = time.monotonic() + LOCK_SECONDS
                 while not _taken(file.fileno()):
                     if time.monotonic() >= ends:
-                        raise SessionBusy(f"other hooks of session {self.id} have worked for {seconds:g} seconds")
+                        raise SessionBusy(f"other hooks of session {self.id} have worked for {LOCK_SECONDS:g} seconds")
                     time.sleep(LOCK_PAUSE)
             yield
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from endstop import read_record
 from endstop.agent_hook.event_handling import answer_event
 from endstop.agent_hook.hook_log import NAME
 from endstop.agent_hook.hook_settings import HookSettings
-from endstop.decision import Policy
+from endstop.decision import Outcome, Policy
+from endstop.decision.events import RunFinished
 from endstop.follow.follower import followed_policy
 from endstop.until import policy_for_until
 
@@ -117,8 +119,8 @@ class HookedAgent:
             case "codex":
                 return f"{output}\n"
             case "qwen":
-                text = f"Command: {command}\nDirectory: (root)\nOutput: {output}\nError: (none)\nExit Code: 0\nSignal: 0"
-                return {"llmContent": f"{text}\nProcess Group PGID: {group}", "returnDisplay": output}
+                text = f"Command: {command}\nDirectory: (root)\nOutput: {output}\nError: (none)\nExit Code: 0"
+                return {"llmContent": f"{text}\nSignal: 0\nProcess Group PGID: {group}", "returnDisplay": output}
             case _:
                 text = f"Output: {output}\nProcess Group PGID: {group}"
                 return {
@@ -144,6 +146,13 @@ class HookedAgent:
     def log(self) -> str:
         path = self.settings.folder / NAME
         return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def runs_of(record: Path) -> list[tuple[str | None, Outcome]]:
+    """The prompt and the outcome of each run in a record."""
+    runs = read_record(record).runs
+    ends = [[event.outcome for event in run.events if isinstance(event, RunFinished)] for run in runs]
+    return [(run.started.prompt, outcome) for run, (outcome,) in zip(runs, ends, strict=True)]
 
 
 def circle(agent: HookedAgent, most: int = 20) -> Iterator[int]:
