@@ -73,6 +73,8 @@ class Agent:
     """Whether it was chosen only when the proxy was made: its first try is kept."""
     hook_command: str = ""
     """What starts it with a hook, where a person would have to allow that first."""
+    plugin: str = ""
+    """What installs endstop's plugin from the folder PLUGIN; empty for one without plugins."""
     ends_by_hook: bool = True
     """Whether a hook can end it."""
     environment: dict[str, str] = field(default_factory=dict)
@@ -100,7 +102,9 @@ class Agent:
     @property
     def scenarios(self) -> dict[str, Scenario]:
         """The scenarios that it is driven through by default."""
-        return SCENARIOS if self.setup.hook else BEHIND_PROXY
+        if not self.setup.hook:
+            return BEHIND_PROXY
+        return {name: one for name, one in SCENARIOS.items() if self.plugin or not one.plugin}
 
 
 @cache

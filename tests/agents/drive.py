@@ -161,11 +161,15 @@ def _write_files(place: Path, files: dict[str, str]) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-async def _set_up_hook(setup: Setup, place: Path, check: str) -> None:
-    """Put the hook into the agent as its user would, by the command of the guide."""
-    code, said = await _endstop(place, *setup.hook_words(check))
+async def _set_up_hook(agent: Agent, setup: Setup, place: Path, scenario: Scenario) -> str:
+    """Put the hook into the agent as its user would; return what starts the agent then."""
+    plugin = ("setup", "plugin", str(place / "plugin"), "--write")
+    words = plugin if scenario.plugin else setup.hook_words(scenario.check or "")
+    code, said = await _endstop(place, *words)
     (place / "setup.txt").write_text(said, encoding="utf-8")
-    assert code == 0, f"`{setup.hook}` failed: {said[-300:]}"
+    assert code == 0, f"`endstop {' '.join(words)}` failed: {said[-300:]}"
+    command = f"exec {agent.hook_command or agent.command}"
+    return f"{agent.plugin} || exit\n{command}" if scenario.plugin else command
 
 
 def _read_hook(place: Path, seen: Observation) -> None:
@@ -183,19 +187,19 @@ async def _run(
 ) -> None:
     """Run the agent to its end, or kill it with all that it has started."""
     _write_files(place, {**agent.files, **setup.files})
-    command = agent.command
+    command = f"exec {agent.command}"
     if hooked:
-        await _set_up_hook(setup, place, seen.scenario.check or "")
-        command = agent.hook_command or command
+        command = await _set_up_hook(agent, setup, place, seen.scenario)
     variables = environment(place) | agent.environment | {agent.key: KEY, "PROMPT": PROMPT}
+    variables["PLUGIN"] = str(place / "plugin")
     variables |= {name: elsewhere.url for word in _PROXIES for name in (word, word.lower())}
     if agent.installer == "pip":  # its python would look into ours
         variables.pop("PYTHONPATH", None)
-    variables["PATH"] = ":".join([*map(str, binaries(agent)), variables["PATH"]])
+    variables["PATH"] = ":".join([*map(str, binaries(agent)), variables["PATH"], str(Path(COMMAND).parent)])
     began = time.monotonic()
     with (place / "output.txt").open("wb") as output:
         process = await asyncio.create_subprocess_exec(
-            *("/bin/sh", "-c", f"{setup.shell}\nexec {command}"),
+            *("/bin/sh", "-c", f"{setup.shell}\n{command}"),
             cwd=place / "work",
             env=variables,
             stdin=asyncio.subprocess.DEVNULL,

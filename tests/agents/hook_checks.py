@@ -150,5 +150,6 @@ _OF_SCENARIO: dict[str, tuple[Check, ...]] = {
     "hook-v": (_succeeded, _let_go),
     "hook-c": (_told_then_denied, _said_once),
     "hook-i": (_succeeded, _all_made),
+    "hook-plugin": (_succeeded, _all_made),
     "hook-proxy": (_one_speaks,),
 }

@@ -175,6 +175,8 @@ class Scenario:
     """The check at the agent's end, for a hook; empty for a hook without one, None without a hook."""
     proxied: bool = True
     """Whether the agent is behind the proxy."""
+    plugin: bool = False
+    """Whether the hook comes as the agent's plugin, which only watches."""
 
     @property
     def hooked(self) -> bool:
@@ -224,6 +226,15 @@ SCENARIOS: dict[str, Scenario] = {
             seconds=1500,
             check="",
             proxied=False,
+        ),
+        Scenario(
+            "hook-plugin",
+            "as a; the hook is installed as the agent's plugin, and watches",
+            _short,
+            3,
+            check="",
+            proxied=False,
+            plugin=True,
         ),
         Scenario(
             "hook-proxy",
