@@ -6,6 +6,8 @@ neither, so their order of priorities is the one of `rules.py` and `guards.py`.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from .decisions import Decision, GoOn, Stop
 from .facts import Facts
 from .guards import GUARDS
@@ -67,3 +69,14 @@ CHECK_GUARD = Rule(
 ALL_RULES = (CHECK_RULE, *RULES)
 ALL_GUARDS = (CHECK_GUARD, *GUARDS)
 """The built-in rules and guards, with those of a run with a check."""
+
+
+def policy_for_until(policy: Policy) -> Policy:
+    """Return the policy of a run with a check: with the rule and the guard of the check, and with nobody to ask."""
+    rules, guards = _with_first(CHECK_RULE.name, policy.rules), _with_first(CHECK_GUARD.name, policy.guards)
+    question = "decide" if policy.question == "as_text" else policy.question
+    return replace(policy, rules=rules, guards=guards, question=question)
+
+
+def _with_first(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return names if name in names else (name, *names)

@@ -13,12 +13,10 @@ import os
 from collections.abc import Collection, Sequence
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from .check_answers import Check, CommandCheck
 from .decision import Policy, WrongUse
 from .decision.errors import function_name
-from .decision.until_rules import CHECK_GUARD, CHECK_RULE
+from .decision.until_rules import policy_for_until
 from .decision.wrong_calls import checked
 from .tools.control import report_blocked
 from .tools.tool import Tool, Toolbox
@@ -149,14 +147,3 @@ def name_of(check: CommandCheck | Check) -> str:
 def until_of(until: Until | str | Check) -> Until:
     """Return the `Until` for a parameter `until`. Raises WrongUse."""
     return until if isinstance(until, Until) else Until(until)
-
-
-def policy_for_until(policy: Policy) -> Policy:
-    """Return the policy of a run with a check: with the rule and the guard of the check, and with nobody to ask."""
-    rules, guards = _with_first(CHECK_RULE.name, policy.rules), _with_first(CHECK_GUARD.name, policy.guards)
-    question = "decide" if policy.question == "as_text" else policy.question
-    return replace(policy, rules=rules, guards=guards, question=question)
-
-
-def _with_first(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    return names if name in names else (name, *names)

@@ -71,6 +71,7 @@ JSON_READERS = {"call_id": ApprovalRequest, "answers": AnswersRequest}
 """What reads JSON with this field."""
 TESTED_ELSEWHERE = {
     "docs/reference/command_line.md": "the examples of help, which tests/engine/cli/test_help.py runs",
+    "docs/guides/hook.md": "the configuration of other programs: tests/agents drives them with it",
     "docs/guides/coding_agents.md": "the configuration of other programs: `make agents` and tests/agents use it",
 }
 """Pages whose blocks have a test of their own."""

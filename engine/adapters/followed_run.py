@@ -13,6 +13,7 @@ from uuid import uuid4
 from ..check_answers import Check
 from ..decision import Decision, Event, GoOn, Policy, Rule, Stop, ToolSpec, WrongUse
 from ..decision.errors import did_you_mean, error_text
+from ..decision.until_rules import policy_for_until
 from ..follow import Cut, Follower
 from ..follow.agent_check import AgentCheck
 from ..follow.end_text import end_text
@@ -21,7 +22,7 @@ from ..providers._logging import log_warning
 from ..providers.clock import Clock
 from ..providers.prices import Prices
 from ..records.format import Redact
-from ..until import Until, policy_for_until, until_of
+from ..until import Until, until_of
 from ..user_errors import log_failure
 from .check_thread import CheckThread
 

@@ -27,6 +27,7 @@ from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
 from ..decision.errors import did_you_mean, error_text
 from ..decision.events import RunStarted
 from ..decision.policy_files import Fitted, fitted_from
+from ..decision.until_rules import policy_for_until
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
 from ..providers import Prices, Provider, Retry, Timeouts
@@ -37,7 +38,6 @@ from ..tools import ask_user, finish_task
 from ..tools.tool import Tool
 from ..tools.workspace import workspace_tools
 from ..tools.yaml import tools_from_yaml
-from ..until import policy_for_until
 from ..until_settings import UntilSettings, until_settings_from
 
 

@@ -12,8 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from msgspec.structs import replace
+
 from ..agent_hook.hook_settings import AGENT_SECONDS, HookSettings, state_folder
 from ..decision import POLICIES, Policy, WrongUse
+from ..decision.until_rules import policy_for_until
 from ..follow.follower import followed_policy
 
 WRONG_OPTIONS = 1
@@ -84,14 +87,11 @@ def read_settings(args: argparse.Namespace) -> HookSettings:
     for option, seconds in (("--timeout", args.timeout), ("--until-timeout", args.until_timeout)):
         if seconds is not None and not seconds > 0:
             raise WrongUse(f"{option} is {seconds:g}: use seconds above 0")
-    policy = _policy(args.policy)
+    # with or without a check, so that an agent's events may have different options
+    policy = replace(policy_for_until(_policy(args.policy)), question="as_text")
     if not all(command.strip() for command in args.until):
         raise WrongUse("--until is empty: give a command, as in --until 'pytest -q'")
-    if args.until:
-        from ..until import policy_for_until  # only then are checks imported
-
-        policy = policy_for_until(policy)
-    elif args.guard or args.until_score is not None or args.until_timeout is not None:
+    if not args.until and (args.guard or args.until_score is not None or args.until_timeout is not None):
         raise WrongUse("--guard, --until-score and --until-timeout are about a check: give it with --until 'pytest -q'")
     return HookSettings(
         policy=followed_policy(policy, speaks=not args.watch),

@@ -12,11 +12,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..decision import Policy, WrongUse
+from ..decision.until_rules import policy_for_until
 from ..http.request_checks import is_origin
 from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
 from ..process.tokens import Tokens
-from ..until import policy_for_until
 from .commands import add_command
 from .factory import load_policy, with_limits
 from .options import add_allowed_hosts, add_redaction, allowed_hosts, build_redaction

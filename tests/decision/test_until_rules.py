@@ -7,7 +7,7 @@ import pytest
 from endstop.decision import Facts, GoOn, Patience, Policy, Stop, build_outcome, decide, fold
 from endstop.decision import events as ev
 from endstop.decision.until_facts import CheckFacts
-from endstop.until import policy_for_until
+from endstop.decision.until_rules import policy_for_until
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

@@ -13,8 +13,8 @@ from endstop.agent_hook.hook_log import NAME
 from endstop.agent_hook.hook_settings import HookSettings
 from endstop.decision import Outcome, Policy
 from endstop.decision.events import RunFinished
+from endstop.decision.until_rules import policy_for_until
 from endstop.follow.follower import followed_policy
-from endstop.until import policy_for_until
 
 AGENTS = ("claude", "codex", "qwen", "gemini")
 PAYLOADS = Path(__file__).parent / "payloads"
@@ -38,8 +38,7 @@ def recorded_sessions(agent: str) -> list[list[dict[str, Any]]]:
 
 
 def settings_in(folder: Path, *until: str, policy: Policy | None = None, **more: Any) -> HookSettings:
-    chosen = policy or Policy()
-    chosen = policy_for_until(chosen) if until else chosen
+    chosen = policy_for_until(policy or Policy())
     return HookSettings(policy=followed_policy(chosen), folder=folder / "hook", until=until, **more)
 
 

@@ -12,10 +12,10 @@ import pytest
 from endstop import Met, NotMet, Until, WrongUse, read_record
 from endstop.decision import GoOn, Limits, Policy, Stop, ToolCall, ToolResult
 from endstop.decision import events as ev
+from endstop.decision.until_rules import policy_for_until
 from endstop.follow import Follower
 from endstop.follow.agent_check import AgentCheck
 from endstop.replay import replay
-from endstop.until import policy_for_until
 
 
 class Loop:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from endstop import Impossible, Met, NotMet
 from endstop.decision import GoOn, Policy, Stop, ToolCall, ToolResult
+from endstop.decision.until_rules import policy_for_until
 from endstop.follow import Follower
 from endstop.replay import replay
-from endstop.until import policy_for_until
 
 
 def step(follower: Follower, number: int) -> None:

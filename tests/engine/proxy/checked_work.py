@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from endstop import Until, read_record
 from endstop.decision import POLICIES, Outcome
-from endstop.until import policy_for_until
+from endstop.decision.until_rules import policy_for_until
 from msgspec.structs import replace
 
 from .vendors import WIRES
