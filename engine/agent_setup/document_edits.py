@@ -13,9 +13,11 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from .json_text import JsonText
+from .json_text import JsonSyntax
 from .text_path import Path, add, at, drop, has, put, without_empty
+from .toml_text import TomlSyntax
 from .unreadable_text import UnreadableText
+from .yaml_text import YamlSyntax
 
 THROUGH = "through endstop"
 """The end of the name of a model that `endstop setup` adds to a list."""
@@ -51,14 +53,10 @@ class Entry(Struct, frozen=True):
 def syntax_of(name: str) -> TextSyntax:
     """Return the syntax of this name in `agents.toml`."""
     if name == "toml":
-        from .toml_text import TomlText
-
-        return TomlText()
+        return TomlSyntax()
     if name == "yaml":
-        from .yaml_text import YamlText
-
-        return YamlText()
-    return JsonText(comments=name == "jsonc")
+        return YamlSyntax()
+    return JsonSyntax(comments=name == "jsonc")
 
 
 def is_hook_command(command: object) -> bool:
@@ -97,14 +95,14 @@ def with_entries(syntax: TextSyntax, text: str, entries: Sequence[Entry], base: 
     return document.verified()
 
 
-def without_entries(syntax: TextSyntax, text: str, entries: Sequence[Entry], base: str) -> str:
+def without_entries(syntax: TextSyntax, text: str, entries: Sequence[Entry], base: str | None) -> str:
     """Return the text without the entries; the same text if none of them is there. Raises UnreadableText.
 
-    base: the text that was there before endstop changed it, as far as it is known; otherwise the same as `text`. What
-    it had in the place of an entry comes back, and objects that it had stay, even if they become empty.
+    base: the text that was there before endstop changed it; None if that is not known. What it had in the place of an
+    entry comes back, and objects that it had stay, even if they become empty.
     """
     document = _Document(syntax, text)
-    before = _Document(syntax, base).data
+    before = {} if base is None else _Document(syntax, base).data
     for path in reversed(list(_own_items(document.data, entries))):
         document.take_out(path, before)
     for entry in entries:
@@ -145,7 +143,7 @@ class _Document:
     def __init__(self, syntax: TextSyntax, text: str) -> None:
         self.syntax, self.text, self._whole = syntax, text, text
         self.changed = False
-        if not text.strip() and isinstance(syntax, JsonText):
+        if not text.strip() and isinstance(syntax, JsonSyntax):
             self.text = "{}\n"
         self.data = syntax.load(self.text)
         if not isinstance(self.data, dict):

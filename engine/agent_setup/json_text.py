@@ -45,7 +45,7 @@ class Child:
     node: Node
 
 
-class JsonText:
+class JsonSyntax:
     """The syntax. comments: whether comments, and commas after the last member, are part of it."""
 
     def __init__(self, comments: bool) -> None:

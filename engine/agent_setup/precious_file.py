@@ -116,20 +116,19 @@ class PreciousFile:
 
     def restore(self, content: bytes | None) -> None:
         """Put back this content, None for no file, and forget the copy and folders that were made. Raises WrongUse."""
-        self.check_writable()
+        if content != self.content:
+            self.check_writable()
         try:
-            if content is not None:
-                if content != self.content:
-                    self._replace(content)
-            elif self.content is not None:
+            if content is None and self.content is not None:
                 os.unlink(self.target)
-                self.content = None
-            if content is None:
-                for folder in reversed(self.kept.made if self.kept else []):
-                    os.rmdir(folder)
+            elif content is not None and content != self.content:
+                self._replace(content)
         except OSError as error:
-            if content is not None or self.content is not None:
-                raise WrongUse(f"cannot write {self.path}: {error.strerror}") from None
+            raise WrongUse(f"cannot write {self.path}: {error.strerror}") from None
+        for folder in reversed(self.kept.made if self.kept and content is None else []):
+            with suppress(OSError):  # there is something else in it
+                os.rmdir(folder)
+        self.content = content
         shutil.rmtree(self._folder, ignore_errors=True)
         self.kept = None
 

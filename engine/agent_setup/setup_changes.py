@@ -55,7 +55,8 @@ def setup_changes(asked: Sequence[SetupPart], known: Sequence[SetupPart], copies
 
 def undo_changes(asked: Sequence[SetupPart], known: Sequence[SetupPart], copies: Path) -> list[FileChange]:
     """Return the change of each file that takes the asked parts out of it. Arguments and errors: `setup_changes`."""
-    return [_undo(parts, _of_file(known, path), PreciousFile(path, copies)) for path, parts in _by_file(asked)]
+    files = reversed(_by_file(asked))  # the first one that was written has made the folders of all
+    return [_undo(parts, _of_file(known, path), PreciousFile(path, copies)) for path, parts in files]
 
 
 def is_set(part: SetupPart, copies: Path) -> bool:
@@ -113,8 +114,8 @@ def _undo(asked: list[SetupPart], known: list[SetupPart], file: PreciousFile) ->
     entries = [entry for entry in every if any(entry.path == other.path for one in asked for other in one.entries)]
     syntax = syntax_of(part.syntax)
     with _refusals(file.path):
-        base, base_text = _base(syntax, file, every)
-        changed = without_entries(syntax, text, entries, base_text)
+        base, _ = _base(syntax, file, every)
+        changed = without_entries(syntax, text, entries, _known_base(syntax, file))
         data = syntax.load(changed) if changed.strip() else {}
     left = any(entry.kind != "default" and is_own(data, entry) for entry in every)
     if left:
@@ -134,13 +135,20 @@ def _base(syntax: TextSyntax, file: PreciousFile, entries: Sequence[Entry]) -> t
     if file.unchanged:
         return file.base, _text(file, file.base)[0]
     text, bom = _text(file, file.content)
-    try:
-        known = _text(file, file.base)[0]
-        syntax.load(known)
-    except (WrongUse, UnreadableText):
-        known = text
-    without = without_entries(syntax, text, entries, known if file.kept else text)
+    without = without_entries(syntax, text, entries, _known_base(syntax, file))
     return (file.content if without == text else bom + without.encode()), without
+
+
+def _known_base(syntax: TextSyntax, file: PreciousFile) -> str | None:
+    """Return the text from before endstop changed the file; None if that is not known."""
+    if file.kept is None:
+        return None
+    known = _text(file, file.base)[0]
+    try:
+        syntax.load(known)
+    except UnreadableText:  # an empty file
+        return ""
+    return known
 
 
 def _with_kept(entries: Sequence[Entry], file: PreciousFile, asked: Sequence[Entry]) -> list[Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -38,7 +39,7 @@ class HookOptions(Struct, frozen=True):
     proxy: str = ""
 
 
-class ProxyOptions(Struct, frozen=True):
+class ProxyAddress(Struct, frozen=True):
     """Where the proxy listens, and the model that is named where one has to be."""
 
     url: str = PROXY_URL
@@ -86,7 +87,9 @@ def hook_part(
     entries = [Entry("default", setting.path, setting.value) for setting in hook.default]
     for event in (*hook.prompt, *hook.tool, *hook.end):
         seconds = end_seconds(options) if event in hook.end else TOOL_SECONDS
-        command = shlex.join([*words, *hook_words(options, seconds if event in hook.end else None)]) + hook.behind_command
+        command = (
+            shlex.join([*words, *hook_words(options, seconds if event in hook.end else None)]) + hook.behind_command
+        )
         timeout = seconds * 1000 if hook.unit == "ms" else seconds
         form = hook.tool_entry if event in hook.tool and hook.tool_entry else hook.entry
         entries.append(Entry("add", ("hooks", event), filled(form, {"command": command, "timeout": timeout})))
@@ -94,7 +97,7 @@ def hook_part(
 
 
 def proxy_part(
-    agent: SetupAgent, options: ProxyOptions, environment: Mapping[str, str], project: Path | None = None
+    agent: SetupAgent, options: ProxyAddress, environment: Mapping[str, str], project: Path | None = None
 ) -> SetupPart | None:
     """Return the agent's base URL in its file; None if it takes it from elsewhere."""
     proxy = agent.proxy
@@ -109,13 +112,13 @@ def proxy_part(
     return SetupPart("proxy", agent.name, agent.place(proxy, environment, project), proxy.syntax, tuple(filled_in))
 
 
-def proxy_values(options: ProxyOptions) -> dict[str, Any]:
+def proxy_values(options: ProxyAddress) -> dict[str, Any]:
     """Return what the placeholders of a proxy's entries stand for."""
     url = options.url.rstrip("/")
     return {"url": url, "url_v1": f"{url}/v1", "model": options.model}
 
 
-def proxy_lines(proxy: ProxyFile, options: ProxyOptions) -> list[str]:
+def proxy_lines(proxy: ProxyFile, options: ProxyAddress) -> list[str]:
     """Return the lines of a shell that give the agent its base URL, where no file does."""
     return [filled(line, proxy_values(options)) for line in proxy.say]
 
@@ -142,8 +145,6 @@ def hook_words(options: HookOptions, seconds: int | None) -> list[str]:
 
 
 def _plugin_text(hook: HookFile, words: Sequence[str], options: HookOptions) -> str:
-    import json
-
     text = (files(__package__) / hook.whole).read_text("utf-8")
     seconds = end_seconds(options)
     for name, value in (

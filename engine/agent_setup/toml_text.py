@@ -20,7 +20,7 @@ _HEADER = re.compile(r"\s*\[")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class TomlText:
+class TomlSyntax:
     """The syntax, as far as endstop changes it: other changes raise UnreadableText."""
 
     def load(self, text: str) -> Any:

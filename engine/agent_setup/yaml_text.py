@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"[A-Za-z][\w./-]*(?: [\w./-]+)*")
 _WORDS = frozenset("y n yes no on off true false null".split())
 
 
-class YamlText:
+class YamlSyntax:
     """The syntax, as far as endstop changes it: other changes raise UnreadableText."""
 
     def load(self, text: str) -> Any:

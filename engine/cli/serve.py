@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
 from typing import Any
 
+from ..base.state_folder import state_folder
 from ..decision import WrongUse
 from ..engine import Engine
 from ..process.daemon import new_event_loop
@@ -175,9 +175,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def default_store() -> str:
     """Return the path of the user's session database; creates its folder. Raises WrongUse if that fails."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    folder = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
-    folder /= "endstop"
+    folder = state_folder(os.environ)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -19,7 +19,7 @@ from ..agent_setup.setup_changes import FileChange, is_set, setup_changes, undo_
 from ..agent_setup.setup_parts import (
     HookOptions,
     PartName,
-    ProxyOptions,
+    ProxyAddress,
     SetupPart,
     hook_part,
     proxy_lines,
@@ -32,6 +32,7 @@ from ..process.streams import StdStreams
 from ..until import CHECK_SECONDS
 from .commands import add_command
 from .parser import Parser
+from .views.tables import print_parts
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -132,7 +133,7 @@ def command(args: argparse.Namespace) -> int:
     if args.json:
         _print_json(streams, args, names, shown)
     else:
-        _print(streams, _explained(agent, args, names, shown, project))
+        print_parts(streams, _explained(agent, args, names, shown, project))
     return 0
 
 
@@ -148,7 +149,7 @@ def _plugin(args: argparse.Namespace, streams: StdStreams, copies: Path) -> int:
     if args.json:
         _print_json(streams, args, ("plugin",), shown)
     else:
-        _print(streams, _plugin_explained(args, shown, folder))
+        print_parts(streams, _plugin_explained(args, shown, folder))
     return 0
 
 
@@ -250,7 +251,7 @@ def _parts(
     names: Sequence[PartName],
 ) -> list[SetupPart]:
     """Return the parts that the agent has, with the options of the command line."""
-    proxy = ProxyOptions(args.proxy or PROXY_URL, args.model or MODEL)
+    proxy = ProxyAddress(args.proxy or PROXY_URL, args.model or MODEL)
     found = [
         hook_part(agent, _hook_options(args), environment, project),
         proxy_part(agent, proxy, environment, project),
@@ -314,7 +315,7 @@ def _next_steps(agent: SetupAgent, args: argparse.Namespace, names: Sequence[Par
         if not args.act:
             yield "The hook only watches. To let it tell, deny and stop, run the same command with --act."
     if "proxy" in names and agent.proxy is not None:
-        options = ProxyOptions(args.proxy or PROXY_URL, args.model or MODEL)
+        options = ProxyAddress(args.proxy or PROXY_URL, args.model or MODEL)
         for line in proxy_lines(agent.proxy, options):
             yield f"  {line}"
         if agent.proxy.why:
@@ -378,12 +379,6 @@ def _style(line: str) -> str:
     return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
 
 
-def _print(streams: StdStreams, parts: Iterator[RenderableType]) -> None:
-    from .views.tables import print_parts
-
-    print_parts(streams, parts)
-
-
 # ---- the list
 
 
@@ -398,7 +393,7 @@ def _list(
     if args.json:
         streams.write_answer(json.dumps({"agents": rows}, ensure_ascii=False) + "\n")
         return 0
-    _print(streams, _table(rows))
+    print_parts(streams, _table(rows))
     return 0
 
 

@@ -13,7 +13,7 @@ from endstop.agent_setup.document_edits import is_hook_command
 from endstop.agent_setup.setup_changes import setup_changes, undo_changes
 from endstop.agent_setup.setup_parts import (
     HookOptions,
-    ProxyOptions,
+    ProxyAddress,
     SetupPart,
     hook_part,
     proxy_part,
@@ -31,9 +31,9 @@ class Home:
     agent: str
     part: str
     hook: HookOptions = field(default_factory=HookOptions)
-    proxy: ProxyOptions = field(default_factory=ProxyOptions)
+    proxy: ProxyAddress = field(default_factory=ProxyAddress)
 
-    def known(self, hook: HookOptions | None = None, proxy: ProxyOptions | None = None) -> list[SetupPart]:
+    def known(self, hook: HookOptions | None = None, proxy: ProxyAddress | None = None) -> list[SetupPart]:
         """All parts of the agent."""
         agent = agents()[self.agent]
         environment = {"HOME": str(self.folder)}
@@ -53,7 +53,7 @@ class Home:
         (part,) = (part for part in self.known() if part.name == self.part)
         return part.path
 
-    def set_up(self, hook: HookOptions | None = None, proxy: ProxyOptions | None = None) -> bool:
+    def set_up(self, hook: HookOptions | None = None, proxy: ProxyAddress | None = None) -> bool:
         """Write the part, and return whether anything changed."""
         known = self.known(hook, proxy)
         changes = setup_changes([part for part in known if part.name == self.part], known, self.copies)

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from endstop.agent_setup.document_edits import Entry, syntax_of, with_entries, without_entries
-from endstop.agent_setup.json_text import JsonText
-from hypothesis import given
+from endstop.agent_setup.json_text import JsonSyntax
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 ENTRIES = [
@@ -55,7 +55,7 @@ def texts(draw: st.DrawFn, comments: bool) -> str:
     return f"{gap()}{written(draw(DOCUMENTS))}{gap()}"
 
 
-def _check(text: str, syntax: JsonText) -> None:
+def _check(text: str, syntax: JsonSyntax) -> None:
     before = syntax.load(text)
     done = with_entries(syntax, text, ENTRIES, text)
     data = syntax.load(done)
@@ -73,19 +73,22 @@ def _check(text: str, syntax: JsonText) -> None:
     assert all(character in rest for character in kept), "comments and forms of values"
 
 
+@settings(max_examples=40)
 @given(texts(comments=False))
 def test_json_keeps_all_that_is_not_endstops(text: str) -> None:
-    _check(text, JsonText(comments=False))
+    _check(text, JsonSyntax(comments=False))
 
 
+@settings(max_examples=40)
 @given(texts(comments=True))
 def test_json_with_comments_keeps_all_that_is_not_endstops(text: str) -> None:
-    _check(text, JsonText(comments=True))
+    _check(text, JsonSyntax(comments=True))
 
 
+@settings(max_examples=40)
 @given(texts(comments=False))
 def test_json_is_read_as_python_reads_it(text: str) -> None:
-    assert JsonText(comments=False).load(text) == json.loads(text)
+    assert JsonSyntax(comments=False).load(text) == json.loads(text)
 
 
 @given(st.text(st.sampled_from('{}[]",:/*\\ntruefals0123.eE- \n'), max_size=30))
@@ -95,7 +98,7 @@ def test_what_is_no_json_is_refused_as_python_refuses_it(text: str) -> None:
     except ValueError:
         expected = ValueError
     try:
-        read = JsonText(comments=False).load(text)
+        read = JsonSyntax(comments=False).load(text)
     except ValueError:
         read = ValueError
     assert read == expected

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from endstop.agent_setup.json_text import JsonText
+from endstop.agent_setup.json_text import JsonSyntax
 from endstop.decision import WrongUse
 
 from .configurations import SECRET, Home, tree
@@ -290,4 +290,4 @@ def test_members_of_the_same_name_are_changed_where_agents_read_them(tmp_path: P
     home = _home(tmp_path, "claude")
     _written(home, b'{"hooks": {}, "hooks": {"Stop": []}}')
     home.set_up()
-    assert len(JsonText(comments=False).load(home.path.read_text())["hooks"]["Stop"]) == 1
+    assert len(JsonSyntax(comments=False).load(home.path.read_text())["hooks"]["Stop"]) == 1

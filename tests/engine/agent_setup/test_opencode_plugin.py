@@ -72,7 +72,10 @@ def _driven(
 
 
 def test_events_are_asked_in_claude_codes_shapes_and_the_agent_is_named(tmp_path: Path) -> None:
-    script = 'await prompt("do it"); await before({ command: "ls" }); await after("a.txt", 0); await after("no", 2); await idle();'
+    script = """
+        await prompt("do it"); await before({ command: "ls" });
+        await after("a.txt", 0); await after("no", 2); await idle();
+    """
     happened, asked = _driven(tmp_path, script, {})
     assert happened == [["ran"], ["result", "a.txt"], ["result", "no"]]
     about = {"session_id": "s1", "cwd": str(tmp_path), "agent": "opencode"}
@@ -108,7 +111,10 @@ def test_a_call_is_denied_told_or_ends_the_session(tmp_path: Path) -> None:
 
 
 def test_an_end_that_is_refused_sends_the_session_on_and_that_is_no_prompt_of_the_person(tmp_path: Path) -> None:
-    script = 'await idle(); await prompt("the tests fail"); await idle(); await prompt("the tests fail"); await prompt("new");'
+    script = """
+        await idle(); await prompt("the tests fail");
+        await idle(); await prompt("the tests fail"); await prompt("new");
+    """
     happened, asked = _driven(tmp_path, script, {"Stop": {"decision": "block", "reason": "the tests fail"}})
     assert happened == [["prompt", "the tests fail"], ["prompt", "the tests fail"]]
     assert [event.get("stop_hook_active", event.get("prompt")) for event, _ in asked] == [False, True, "new"]
