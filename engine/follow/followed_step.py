@@ -32,12 +32,12 @@ NO_RESULT = "The loop reported no result of this call."
 class ContextSize:
     """Number of tokens in a loop's context: the provider's last count, plus an estimate of what was added since.
 
-    counted: that of a loop that was followed before.
+    counted, characters: those of a loop that was followed before (`parts`).
     """
 
-    def __init__(self, counted: int = 0) -> None:
+    def __init__(self, counted: int = 0, characters: int = 0) -> None:
         self._counted = counted
-        self._characters = 0
+        self._characters = characters
         self.at_least = 0
         """Minimum for the next request, if the loop reports one."""
 
@@ -45,6 +45,11 @@ class ContextSize:
     def tokens(self) -> int:
         """The estimate for the next request."""
         return max(self._counted + estimate_tokens(self._characters), self.at_least)
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """The provider's last count, and the number of characters added since."""
+        return self._counted, self._characters
 
     def add(self, characters: int) -> None:
         """Note that characters were added to the context."""

@@ -214,7 +214,7 @@ class Follower:
         self.decision, self._decided = snapshot.decision, snapshot.decided
         self._nudged, self._said, self._unasked = snapshot.nudged, snapshot.said, snapshot.unasked
         self.recent.restore(snapshot.recent)
-        self._messages, self._size = snapshot.messages, ContextSize(snapshot.context_tokens)
+        self._messages, self._size = snapshot.messages, ContextSize(*snapshot.context)
         if self.policy != snapshot.policy and self.running:
             policy, self.policy = self.policy, snapshot.policy
             self.end()
@@ -246,7 +246,7 @@ class Follower:
             unasked=self._unasked,
             recent=self.recent.steps,
             messages=self._messages,
-            context_tokens=self._size.tokens,
+            context=self._size.parts,
         )
 
     @property

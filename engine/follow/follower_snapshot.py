@@ -52,8 +52,8 @@ class FollowerSnapshot(Struct, frozen=True, kw_only=True):
     """The calls of the latest steps."""
     messages: int = 0
     """Number of messages in the loop's history."""
-    context_tokens: int = 0
-    """Estimated number of tokens in the loop's context."""
+    context: tuple[int, int] = (0, 0)
+    """Tokens in the loop's context by the provider's last count, and characters added since."""
 
 
 def snapshot_of_record(record: str | PathLike[str], session_id: str, policy: Policy) -> FollowerSnapshot:
@@ -132,5 +132,5 @@ class _Replay:
             nudged=self.nudged,
             recent=self.recent.steps,
             messages=self.messages,
-            context_tokens=self.facts.context_tokens,
+            context=(self.facts.context_tokens, 0),
         )

@@ -26,7 +26,7 @@ STEPS = st.lists(
 
 
 def follow(steps: list[tuple[str, str]], record: Path | None, *, again: bool) -> list[str]:
-    """Follow these steps, each as a call and its result; return the decisions. again: go on from a snapshot each time."""
+    """Follow these steps, and return the decisions. again: whether to go on from a snapshot before each."""
     one = Follower("agent", record=record, session_id="s", clock=FakeClock())
     one.prompt("go")
     said = []
