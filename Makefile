@@ -217,7 +217,7 @@ bench-goals: ## goals of other frameworks beside `until`, on the same scenes; wr
 
 # Node (tried with 20) and npm must be there. AGENTS="codex pi" and SCENARIOS="c i" choose; ARGS=--record keeps what the agents send.
 # ARGS='--delays "0 5 50"' measures each cell with streams that end so many ms late; ARGS=--options=OPTION makes a row of its own.
-agents: $(VENV)/.ready ## twelve real coding agents behind the proxy, in nine scenarios; writes docs/reference/agents.md
+agents: $(VENV)/.ready ## twelve real coding agents behind the proxy and five with a hook, in fifteen scenarios; writes docs/reference/agents.md
 	@$(BIN)/python -m tests.agents --agents "$(AGENTS)" --scenarios "$(SCENARIOS)" $(ARGS)
 
 docs: $(VENV)/.ready ## write the tables in the documentation anew, from the code

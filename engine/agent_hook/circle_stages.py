@@ -63,10 +63,10 @@ def before_call(event: HookEvent, call: ToolCall, follower: Follower, stage: Sta
         return stage, NOTHING
     if stage.denied and can(event.agent, "end", event.kind):
         return replace(stage, ended=True), HookAnswer(end=_end_text(stage))
-    deny = _denial(stage)
+    say = _message(event.agent, stage) if stage.denied and not stage.said else ""
+    deny = " ".join(filter(None, (_denial(stage), say)))  # Codex and Qwen Code show messages in a terminal only
     if follower.speaks:
         follower.said(deny)
-    say = _message(event.agent, stage) if stage.denied and not stage.said else ""
     return replace(stage, denied=stage.denied + 1, said=bool(say) or stage.said), HookAnswer(deny=deny, say=say)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, MutableSequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from .agent_proxy import ACTS, CHECKS, proxy_before
 from .agent_session import BegunCall, HookState, Stage, session_of
 from .circle_stages import NOTHING, after_step, before_call
 from .failure_log import log_line
+from .old_sessions import delete_old_states
 from .payloads import HookEvent, read_event
 from .start_settings import HookSettings
 
@@ -39,6 +41,8 @@ def answer_event(given: bytes, settings: HookSettings, environ: Mapping[str, str
         if event is None:
             return b""
         answer = _answer(event, settings, environ)
+        with suppress(OSError):  # the answer is not lost for it
+            delete_old_states(settings.folder)
         if settings.watch:
             if answer != NOTHING:
                 log_line(settings.folder, f"{event.name} of {event.session}: would have answered {_shown(answer)}")

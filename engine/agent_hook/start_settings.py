@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -41,10 +39,3 @@ class HookSettings(Struct, frozen=True, kw_only=True):
         """Seconds that a check may take: it has to end, with all its processes, before the agent gives up."""
         most = max(1.0, self.timeout * CHECK_SHARE)
         return most if self.until_timeout is None else min(self.until_timeout, most)
-
-
-def state_folder(environ: Mapping[str, str]) -> Path:
-    """Return the user's folder for records and states: `$XDG_STATE_HOME/endstop/hook`, else below `~/.local/state`."""
-    chosen = environ.get("XDG_STATE_HOME", "")
-    base = Path(chosen) if os.path.isabs(chosen) else Path(environ.get("HOME") or "~").expanduser() / ".local" / "state"
-    return base / "endstop" / "hook"

@@ -27,9 +27,9 @@ def masked_diff(name: str, before: str | None, after: str | None, entries: Seque
     sides = [[] if text is None else _lines(text, own) for text in (before, after)]
     names = ["/dev/null" if text is None else name for text in (before, after)]
     shown = [[line for _, line in side] for side in sides]
-    plain = [[line for line, _ in side] for side in sides]
+    old, new = ([line for line, _ in side] for side in sides)
     lines = [f"--- {names[0]}", f"+++ {names[1]}"]
-    for group in difflib.SequenceMatcher(None, *plain, autojunk=False).get_grouped_opcodes(0):
+    for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(0):
         first, last = group[0], group[-1]
         lines.append(f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@")
         for tag, a, b, c, d in group:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from ..decision import WrongUse
 from .document_edits import Entry, TextSyntax, is_own, syntax_of, with_entries, without_entries
 from .precious_file import PreciousFile
-from .setup_parts import OWN_MARK, SetupPart
+from .setup_parts import OWN_MARK, SetupPart, is_as_made
 from .unreadable_text import UnreadableText, unreadable_at
 
 
@@ -21,7 +21,7 @@ class FileChange(Struct):
     """A file, and what it is to hold. content: None for no file. base: what undo restores; None for no file.
 
     own: the entries that are endstop's, for showing the change. restores: whether nothing of endstop is left in it.
-    whole: whether the file is endstop's own.
+    whole: whether the file is endstop's own. edited: whether it stays because a person may have edited it since.
     """
 
     file: PreciousFile
@@ -30,6 +30,7 @@ class FileChange(Struct):
     own: list[Entry]
     restores: bool = False
     whole: bool = False
+    edited: bool = False
 
     @property
     def changes(self) -> bool:
@@ -88,7 +89,7 @@ def _setup(asked: list[SetupPart], known: list[SetupPart], file: PreciousFile) -
     if part.whole:
         if file.content is not None and not _is_own_whole(file, part):
             raise WrongUse(f"{file.path} is there already and not endstop's: move it, then run the command again")
-        base = file.base if file.kept else file.content
+        base = file.base if file.unchanged else file.content  # where somebody has edited it, that is what undo restores
         return FileChange(file, part.whole.encode(), base, [], whole=True)
     text, bom = _text(file, file.content)
     entries = [entry for one in asked for entry in one.entries]
@@ -107,8 +108,9 @@ def _undo(asked: list[SetupPart], known: list[SetupPart], file: PreciousFile) ->
     if file.content is None:
         return FileChange(file, None, None, [], restores=True)
     if part.whole:
-        base = file.base if file.unchanged else None if _is_own_whole(file, part) else file.content
-        return FileChange(file, base, None, [], restores=True, whole=True)
+        if file.unchanged or file.content == part.whole.encode() or is_as_made(file.content):
+            return FileChange(file, file.base if file.unchanged else None, None, [], restores=True, whole=True)
+        return FileChange(file, file.content, None, [], whole=True, edited=_is_own_whole(file, part))
     text, bom = _text(file, file.content)
     every = _with_kept([entry for one in known for entry in one.entries], file, ())
     entries = [entry for entry in every if any(entry.path == other.path for one in asked for other in one.entries)]

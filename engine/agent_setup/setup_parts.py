@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -21,8 +22,8 @@ TOOL_SECONDS = 10
 """Seconds that an agent waits for the hook at a tool or a prompt; a call takes less than a tenth of one."""
 CHECK_MARGIN = 30
 """Seconds that an agent waits for longer than the check may take, so that it is the check that ends in time."""
-OWN_MARK = "// Written by `endstop setup`; `endstop setup opencode --undo` removes it."
-"""The first line of a file that is endstop's own."""
+OWN_MARK = "// Written by `endstop setup`; `endstop setup opencode --undo` removes it. Checksum: "
+"""The beginning of a file that is endstop's own. The checksum of the rest follows, which tells whether it is edited."""
 
 PartName = Literal["hook", "proxy", "plugin"]
 
@@ -154,4 +155,14 @@ def _plugin_text(hook: HookFile, words: Sequence[str], options: HookOptions) -> 
         ("SECONDS_AT_END", seconds),
     ):
         text = text.replace(f"__{name}__", json.dumps(value, ensure_ascii=False))
-    return f"{OWN_MARK}\n{text}"
+    return f"{OWN_MARK}{_checksum(text.encode())}\n{text}"
+
+
+def is_as_made(content: bytes) -> bool:
+    """Return whether a file with `OWN_MARK` is as some endstop has made it, with whatever options."""
+    mark, _, text = content.partition(b"\n")
+    return mark == f"{OWN_MARK}{_checksum(text)}".encode()
+
+
+def _checksum(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:16]

@@ -168,7 +168,8 @@ def _header_path(line: str) -> Path | None:
     """Return the name of the table that a line begins; None for a list of tables."""
     if line.lstrip().startswith("[["):
         return None
-    data, path = tomllib.loads(line), ()
+    data: Any = tomllib.loads(line)
+    path: Path = ()
     while isinstance(data, dict) and data:
         ((name, data),) = data.items()
         path = (*path, name)

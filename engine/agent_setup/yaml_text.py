@@ -111,7 +111,7 @@ def _unreadable(message: str, mark: yaml.Mark) -> UnreadableText:
 
 def _last_index(text: str, node: yaml.Node) -> int:
     """Return where the text of a value ends. The mark of a block stands behind the empty lines that follow it."""
-    end = node.end_mark.index
+    end: int = node.end_mark.index
     while not isinstance(node, yaml.ScalarNode) and node.value and not node.flow_style:
         last = node.value[-1]
         node = last[1] if isinstance(last, tuple) else last

@@ -14,7 +14,8 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from ..agent_hook.start_settings import AGENT_SECONDS, HookSettings, state_folder
+from ..agent_hook.start_settings import AGENT_SECONDS, HookSettings
+from ..base.state_folder import state_folder
 from ..decision import POLICIES, Policy, WrongUse
 from ..decision.until_rules import policy_for_until
 from ..follow.follower import followed_policy
@@ -95,7 +96,7 @@ def read_settings(args: argparse.Namespace) -> HookSettings:
         raise WrongUse("--guard, --until-score and --until-timeout are about a check: give it with --until 'pytest -q'")
     return HookSettings(
         policy=followed_policy(policy, speaks=not args.watch),
-        folder=state_folder(os.environ) if args.record is None else Path(args.record),
+        folder=state_folder(os.environ) / "hook" if args.record is None else Path(args.record),
         until=tuple(args.until),
         guard=tuple(args.guard),
         score=args.until_score,

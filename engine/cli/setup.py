@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -120,9 +120,8 @@ def command(args: argparse.Namespace) -> int:
         return _plugin(args, streams, copies)
     agent = agents()[args.agent]
     known = _parts(agent, args, environment, project, names=("hook", "proxy"))
-    names: tuple[PartName, ...] = tuple(
-        name for name, wanted in (("hook", args.hook or args.until), ("proxy", args.proxy)) if wanted
-    )  # type: ignore[assignment]
+    wanted: dict[PartName, bool] = {"hook": bool(args.hook or args.until), "proxy": bool(args.proxy)}
+    names: tuple[PartName, ...] = tuple(name for name, is_wanted in wanted.items() if is_wanted)
     if not names:
         names = ("hook", "proxy") if args.undo else ("hook",) if agent.hook else ("proxy",)
     _check_agent(agent, args, names)
@@ -133,7 +132,7 @@ def command(args: argparse.Namespace) -> int:
     if args.json:
         _print_json(streams, args, names, shown)
     else:
-        print_parts(streams, _explained(agent, args, names, shown, project))
+        print_parts(streams, _with_whole_commands(_explained(agent, args, names, shown, project)))
     return 0
 
 
@@ -149,7 +148,7 @@ def _plugin(args: argparse.Namespace, streams: StdStreams, copies: Path) -> int:
     if args.json:
         _print_json(streams, args, ("plugin",), shown)
     else:
-        print_parts(streams, _plugin_explained(args, shown, folder))
+        print_parts(streams, _with_whole_commands(_plugin_explained(args, shown, folder)))
     return 0
 
 
@@ -160,6 +159,8 @@ class _Shown(NamedTuple):
     changes: bool
     made: bool
     """Whether there was no file."""
+    edited: bool
+    """Whether it is endstop's own file, and stays because somebody has edited it since."""
     diff: list[str]
 
 
@@ -169,6 +170,7 @@ def _shown(changes: Sequence[FileChange]) -> list[_Shown]:
             str(change.file.path),
             change.changes,
             change.file.content is None,
+            change.edited,
             _diff(change) if change.changes else [],
         )
         for change in changes
@@ -291,8 +293,9 @@ def _explained(
     changed = any(one.changes for one in shown)
     if project is not None and project != Path.cwd():
         yield f"The project is the git work tree {project}."
+    yield from _left(shown)
     if not changed:
-        if shown:
+        if shown and not any(one.edited for one in shown):
             yield f"{agent.title}: nothing to {'undo' if args.undo else 'change'}."
     elif args.undo:
         yield f"{agent.title}: put back. Start it again, so that it reads its configuration."
@@ -330,7 +333,9 @@ def _plugin_explained(args: argparse.Namespace, shown: Sequence[_Shown], folder:
     yield from _diffs(shown)
     changed = any(one.changes for one in shown)
     if args.undo:
-        yield f"The plugin: {'removed.' if changed else 'nothing to undo.'}"
+        yield from _left(shown)
+        if changed or not any(one.edited for one in shown):
+            yield f"The plugin: {'removed.' if changed else 'nothing to undo.'}"
         return
     if changed and not args.write:
         yield "Nothing was written yet. To write it, add --write."
@@ -340,6 +345,20 @@ def _plugin_explained(args: argparse.Namespace, shown: Sequence[_Shown], folder:
     yield f"  claude plugin marketplace add {place} && claude plugin install endstop@endstop"
     yield f"  codex plugin marketplace add {place} && codex plugin add endstop@endstop"
     yield "Codex runs its hooks only once you have trusted them: start codex and type /hooks."
+
+
+def _with_whole_commands(parts: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    """Yield the parts; the indented ones are commands to copy, and stay on one line."""
+    from rich.text import Text
+
+    for part in parts:
+        yield Text(part, no_wrap=True) if isinstance(part, str) and part.startswith("  ") else part
+
+
+def _left(shown: Sequence[_Shown]) -> Iterator[str]:
+    for one in shown:
+        if one.edited:
+            yield f"{one.file} has changed since endstop wrote it, so it stays: delete it if you need nothing in it."
 
 
 def _diffs(shown: Sequence[_Shown]) -> Iterator[RenderableType]:

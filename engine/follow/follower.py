@@ -75,7 +75,7 @@ from ..records.scan import Scan
 from ..tools.function_roles import check_functions
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
-from .follower_snapshot import FollowerSnapshot
+from .follower_snapshot import FollowerSnapshot, policy_text, read_policy
 from .made_calls import MadeCalls
 
 if TYPE_CHECKING:
@@ -215,8 +215,8 @@ class Follower:
         self._nudged, self._said, self._unasked = snapshot.nudged, snapshot.said, snapshot.unasked
         self.recent.restore(snapshot.recent)
         self._messages, self._size = snapshot.messages, ContextSize(*snapshot.context)
-        if self.policy != snapshot.policy and self.running:
-            policy, self.policy = self.policy, snapshot.policy
+        if self.running and policy_text(self.policy) != snapshot.policy:
+            policy, self.policy = self.policy, read_policy(snapshot.policy)
             self.end()
             self.policy = policy
 
@@ -231,7 +231,7 @@ class Follower:
         log = self._log
         return FollowerSnapshot(
             session_id=self.session_id,
-            policy=self.policy,
+            policy=policy_text(self.policy),
             facts=self.facts,
             history=StepHistory() if log is None else log.history,
             before=self._starts.before,

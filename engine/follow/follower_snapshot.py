@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from os import PathLike
 
+import msgspec
 from msgspec import Struct
 
 from ..decision import Decision, Facts, GoOn, Policy, StepJudge, fold
@@ -23,8 +24,9 @@ class FollowerSnapshot(Struct, frozen=True, kw_only=True):
     """State of a follower between two steps. It holds for the version of endstop that made it, and no other."""
 
     session_id: str
-    policy: Policy
-    """The policy of the run, which a follower with another policy ends."""
+    policy: str
+    """The policy of the run, which a follower with another policy ends: as JSON, since reading it takes longer than all
+    the rest, and a follower with the same one need not."""
     facts: Facts = Facts()
     """Facts of the latest run; empty before the first one."""
     history: StepHistory = StepHistory()
@@ -54,6 +56,16 @@ class FollowerSnapshot(Struct, frozen=True, kw_only=True):
     """Number of messages in the loop's history."""
     context: tuple[int, int] = (0, 0)
     """Tokens in the loop's context by the provider's last count, and characters added since."""
+
+
+def policy_text(policy: Policy) -> str:
+    """Return a policy as it stands in a snapshot."""
+    return msgspec.json.encode(policy).decode()
+
+
+def read_policy(text: str) -> Policy:
+    """Return the policy in a snapshot."""
+    return msgspec.json.decode(text, type=Policy)
 
 
 def snapshot_of_record(record: str | PathLike[str], session_id: str, policy: Policy) -> FollowerSnapshot:
@@ -120,7 +132,7 @@ class _Replay:
         assert self.last is not None
         return FollowerSnapshot(
             session_id=session_id,
-            policy=self.policy or policy,
+            policy=policy_text(self.policy or policy),
             facts=self.facts,
             history=self.judge.history,
             before=self.before,

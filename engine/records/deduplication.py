@@ -59,10 +59,11 @@ Part = TextMessageContent | ReasoningMessageContent | ToolCallStart | ToolCallAr
 class LineShortener:
     """Shortener of the lines of a record file, as far as the record's version allows. Feed it all lines, in order.
 
-    header: that of the file that is appended to; None for a new one. first: the first run of the file, if there is one.
+    header: that of the file that is appended to; None for a new one. first: reads the first run of that file, and is
+    only called if a run begins in it.
     """
 
-    def __init__(self, header: Header | None = None, first: RunStarted | None = None) -> None:
+    def __init__(self, header: Header | None = None, first: Callable[[], RunStarted | None] | None = None) -> None:
         self._deduplicator = Deduplicator(first) if header is None or leaves_out(header) else None
         self._packs = header is None or packs(header)
 
@@ -89,12 +90,13 @@ class LineShortener:
 class Deduplicator:
     """Remover of what earlier lines already contain. Feed it the lines in the order in which they are written.
 
-    first: the first run of the file, if there is one already. in_file: whether later runs follow in the same file; each
-        page of a store belongs to one run.
+    first: reads the first run of the file, if there may be one already. in_file: whether later runs follow in the same
+        file; each page of a store belongs to one run.
     """
 
-    def __init__(self, first: RunStarted | None = None, *, in_file: bool = True) -> None:
-        self._first = first
+    def __init__(self, first: Callable[[], RunStarted | None] | None = None, *, in_file: bool = True) -> None:
+        self._read_first = first
+        self._first: RunStarted | None = None
         self._in_file = in_file
         self._parts: deque[Part] = deque(maxlen=MAX_DELTAS + 1)
         self.hold: Callable[[Part], None] = self._parts.append
@@ -116,6 +118,8 @@ class Deduplicator:
         return line
 
     def _without_shared(self, started: RunStarted) -> RunStarted | dict[str, Any]:
+        if self._first is None and self._read_first is not None:
+            self._first = self._read_first()
         first = self._first = self._first or started
         if first is started or any(getattr(started, name) != getattr(first, name) for name in SHARED_FIELDS):
             return _with_short_policy(started) if is_imported(started.engine) else started

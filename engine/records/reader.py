@@ -160,10 +160,14 @@ def read_header(path: str | os.PathLike[str]) -> Header:
 
 def read_beginning(path: str | os.PathLike[str]) -> tuple[Header, RunStarted | None]:
     """Read the header of a record, and its first run if that is the next line. Raises like `read_header`."""
-    header = read_header(path)
+    return read_header(path), read_first_run(path)
+
+
+def read_first_run(path: str | os.PathLike[str]) -> RunStarted | None:
+    """Read the first run of a record if that is the line after its header. Raises WrongUse if it cannot be read."""
     lines = list(islice(filter(bytes.strip, chain.from_iterable(line_batches(path))), 2))
     first = parse_line(lines[1]) if len(lines) > 1 else None
-    return header, first if isinstance(first, RunStarted) else None
+    return first if isinstance(first, RunStarted) else None
 
 
 def is_record(path: str | os.PathLike[str]) -> bool:

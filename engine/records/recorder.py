@@ -15,11 +15,12 @@ from typing import IO, TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ..decision import Event, WrongUse
+from ..decision.events import RunStarted
 from .attachments import MAY_HOLD_IMAGES, AttachmentWriter
 from .compression import MAGIC, SUFFIX, begins_with, is_compressed
 from .deduplication import LineShortener
 from .format import ATTACH_ABOVE, DrainedChunk, Header, Redact, encode_line, encode_lines
-from .reader import read_beginning
+from .reader import read_first_run, read_header
 
 if TYPE_CHECKING:
     from .event_redaction import KnownRedactor, StreamRedactor
@@ -82,8 +83,8 @@ class RecordWriter:
         self.continued: str | None = None
         """The session of the record that is appended to; None for a new one."""
         if has_content:  # read before it is opened, so that a file that is not a record is never changed
-            header, first = read_beginning(self.path)
-            self._shortener = LineShortener(header, first)
+            header = read_header(self.path)
+            self._shortener = LineShortener(header, self._read_first_run)
             self.continued = header.session_id
             if is_compressed(self.path):
                 tool = "zstd" if begins_with(self.path, MAGIC) else "gzip"
@@ -220,6 +221,13 @@ class RecordWriter:
         except OSError:
             self.abandon()
             raise
+
+    def _read_first_run(self) -> RunStarted | None:
+        """Read the first run of the file that is appended to; None, too, if it has been taken away meanwhile."""
+        try:
+            return read_first_run(self.path)
+        except WrongUse:
+            return None
 
     def _close_unused(self, error: OSError) -> WrongUse:
         """Close the file, remove it if it is new, and return the error to raise: no run can begin in this record."""

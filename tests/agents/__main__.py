@@ -21,11 +21,12 @@ from msgspec import UNSET
 from .agents import ROOT, Agent, agents
 from .checks import COMPARED, problems
 from .drive import drive
+from .hook_checks import problems_with_hook
 from .install import install
 from .loopback_only import leave_network
 from .recordings import path_of, record
 from .results import Cell, cell, joined, keep
-from .scenarios import COMPACTION, SCENARIOS, Scenario, compaction_at
+from .scenarios import BEHIND_PROXY, COMPACTION, SCENARIOS, Scenario, compaction_at
 from .scripted_provider import LATE
 
 MOST_LATE = 10_000
@@ -36,11 +37,24 @@ MOST_LATE = 10_000
 class Asked:
     """What to measure of each agent."""
 
-    scenarios: list[Scenario]
+    names: list[str]
+    """Those of scenarios; none: all that the agent has."""
     delays: list[int]
     """Milliseconds from the last event of a stream to its end, for a run of each cell; none: one run with all."""
     options: tuple[str, ...]
     """Options of the proxy, besides those of the scenario."""
+
+    def scenarios(self, agent: Agent) -> list[Scenario]:
+        """Return those that this agent has; with more options of the proxy, only those that have no other row."""
+        own = BEHIND_PROXY if self.options else agent.scenarios
+        return [own[name] for name in self.names or own if name in own]
+
+    def to_record(self, agent: Agent) -> list[Scenario]:
+        """Return those that may be played again: without a hook, and the compaction of an agent that does it."""
+        known = dict(BEHIND_PROXY)
+        if agent.compacts_at:
+            known[COMPACTION.name] = compaction_at(agent.compacts_at)
+        return [known[name] for name in self.names or known if name in known]
 
 
 def main() -> None:
@@ -59,7 +73,7 @@ def main() -> None:
     )
     parser.add_argument("--options", default="", help="more options of the proxy: what is measured is a row of its own")
     chosen = parser.parse_args()
-    names, scenes = chosen.agents.split() or list(agents()), chosen.scenarios.split() or list(SCENARIOS)
+    names, scenes = chosen.agents.split() or list(agents()), chosen.scenarios.split()
     known = {*SCENARIOS, *([COMPACTION.name] if chosen.record else [])}
     if unknown := [*(set(names) - set(agents())), *(set(scenes) - known)]:
         parser.error(f"no agent or scenario is called {unknown[0]}: {', '.join([*agents(), *SCENARIOS])}")
@@ -67,15 +81,13 @@ def main() -> None:
     failed = {name: _installed(agents()[name]) for name in names}
     if not leave_network():
         print("this system has no network of its own for the agents: they are only told to use none", flush=True)
-    asked = Asked([SCENARIOS[one] for one in scenes if one in SCENARIOS], delays, tuple(chosen.options.split()))
-    compacts = not chosen.scenarios or COMPACTION.name in scenes
+    asked = Asked(scenes, delays, tuple(chosen.options.split()))
     for name in names:
         agent = agents()[name]
         if not chosen.record:
             _measure_agent(agent, asked, failed[name])
         elif not failed[name]:
-            more = [compaction_at(agent.compacts_at)] if compacts and agent.compacts_at else []
-            asyncio.run(record(agent, [*asked.scenarios, *more]))
+            asyncio.run(record(agent, asked.to_record(agent)))
             print(f"{name}: {path_of(name).stat().st_size:,} bytes", flush=True)
 
 
@@ -96,7 +108,7 @@ def _delays(parser: argparse.ArgumentParser, words: list[str]) -> list[int]:
 
 def _measure_agent(agent: Agent, asked: Asked, failed: str) -> None:
     date, commit = datetime.now(UTC).date().isoformat(), _commit()
-    for scenario in asked.scenarios:
+    for scenario in asked.scenarios(agent):
         if failed:
             measured = Cell(version="", date=date, commit=commit, problems=[f"not installed: {failed}"])
         else:
@@ -115,7 +127,8 @@ async def _measure(agent: Agent, scenario: Scenario, asked: Asked, date: str, co
             late = LATE if delay is None else (delay / 1000,)
             direct = await drive(agent, scenario, direct=True, late=late) if scenario.name in COMPARED else None
             seen = await drive(agent, scenario, late=late)
-            cells.append(cell(agent, seen, problems(seen, direct), date, commit))
+            wrong = problems_with_hook(seen) if scenario.hooked else problems(seen, direct)
+            cells.append(cell(agent, seen, wrong, date, commit))
     except Exception as error:
         said = [f"the driver failed: {error!r}"]
         return Cell(version=agent.version, date=date, commit=commit, problems=said, delays=asked.delays or UNSET)

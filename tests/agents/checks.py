@@ -242,12 +242,12 @@ def _one_run(seen: Observation, direct: Observation | None) -> Iterator[str]:
     if len(runs) != 1 and loop:
         yield f"{len(runs)} runs were recorded for one prompt"
     for one in runs:
-        if (prompt := _typed(one.run.started.prompt)) != PROMPT:
+        if (prompt := typed(one.run.started.prompt)) != PROMPT:
             yield f"the prompt was recorded as {prompt[:80]!r}"
             break
 
 
-def _typed(prompt: str | None) -> str:
+def typed(prompt: str | None) -> str:
     """Return a prompt without the quotation marks that opencode puts around it."""
     return (prompt or "").strip().strip('"')
 
@@ -287,7 +287,7 @@ def _audited(seen: Observation, direct: Observation | None) -> Iterator[str]:
             yield "`endstop audit --last` finds no session"
         return
     runs = json.loads(seen.audit)["runs"]
-    prompts = [_typed(run["prompt"]) for run in runs]
+    prompts = [typed(run["prompt"]) for run in runs]
     if prompts != [PROMPT]:
         yield f"`endstop audit --last` shows {len(runs)} runs of {', '.join(repr(one[:60]) for one in prompts[:3])}"
 

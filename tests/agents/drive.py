@@ -1,4 +1,4 @@
-"""Drives one agent through one scenario, behind the proxy or straight at the provider, and says what was seen.
+"""Drives one agent through one scenario, behind the proxy or straight at the provider, with a hook or without one.
 
 Each time the agent has a new home and a new folder to work in. Its environment leads every request but those to
 127.0.0.1 to a proxy that refuses them.
@@ -24,7 +24,7 @@ from ..engine.proxy.agents import listening
 from .agents import KEY, Agent, Setup
 from .install import binaries, cache
 from .refusing_proxy import RefusingProxy
-from .scenarios import PROMPT, Scenario
+from .scenarios import CHECKS, PROMPT, Scenario
 from .scripted_provider import LATE, Answered, ScriptedProvider
 from .tap import Exchange, Tap
 
@@ -62,6 +62,16 @@ class Observation:
     """What the agent asked of other machines."""
     audit: str | None = None
     """What `endstop audit --last --json` printed; None if it found nothing."""
+    checks: int = 0
+    """How often the check at the agent's end was run, as it has counted itself."""
+    hook_log: str = ""
+    """What the hook has noted in its log."""
+    output: str = ""
+    """What the agent has printed."""
+    ends_by_hook: bool = True
+    """Whether a hook can end the agent."""
+    hook_records: list[Path] = field(default_factory=list)
+    """Those of `records` that the hook wrote."""
 
 
 async def drive(
@@ -69,27 +79,29 @@ async def drive(
 ) -> Observation:
     """Run an agent in a scenario.
 
-    direct: without the proxy. late: seconds from the last event of a stream to its end, in turn.
+    direct: without the proxy and without a hook. late: seconds from the last event of a stream to its end, in turn.
     """
     place = place_of(agent, scenario, direct=direct)
     shutil.rmtree(place, ignore_errors=True)
     for folder in ("home", "work"):
         (place / folder).mkdir(parents=True)
-    seen = Observation(scenario)
+    seen = Observation(scenario, ends_by_hook=agent.ends_by_hook)
     provider = ScriptedProvider(scenario, late)
     async with serving(provider) as url, Tap(url) as far, RefusingProxy() as elsewhere:
         setup = agent.setup
-        if direct:
-            await _run(agent, setup.behind(far.url), place, elsewhere, seen)
+        if direct or not scenario.proxied:
+            await _run(agent, setup.behind(far.url), place, elsewhere, seen, hooked=scenario.hooked and not direct)
         else:
             async with (
                 proxy(setup.upstream_at(far.url), place, scenario.options, seen) as address,
                 Tap(address) as near,
             ):
-                await _run(agent, setup.behind(near.url), place, elsewhere, seen)
+                await _run(agent, setup.behind(near.url), place, elsewhere, seen, hooked=scenario.hooked)
                 await settle(address, seen)
             seen.near = near.exchanges()
         seen.far, seen.answered, seen.refused = far.exchanges(), provider.answered, elsewhere.refused
+    if scenario.hooked and not direct:
+        _read_hook(place, seen)
     if not direct:
         await judge_records(place, seen)
     return seen
@@ -146,22 +158,53 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _XDG = {"DATA": ".local/share", "CONFIG": ".config", "STATE": ".local/state", "CACHE": ".cache"}
 
 
-async def _run(agent: Agent, setup: Setup, place: Path, elsewhere: RefusingProxy, seen: Observation) -> None:
-    """Run the agent to its end, or kill it with all that it has started."""
-    for name, text in {**agent.files, **setup.files}.items():
+def _write_files(place: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
         file = place / "home" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
+
+
+async def _set_up_hook(agent: Agent, setup: Setup, place: Path, scenario: Scenario) -> str:
+    """Put the hook into the agent as its user would; return what starts the agent then."""
+    plugin = ("setup", "plugin", str(place / "plugin"), "--write")
+    words = plugin if scenario.plugin else setup.hook_words(scenario.check or "")
+    code, said = await _endstop(place, *words)
+    (place / "setup.txt").write_text(said, encoding="utf-8")
+    assert code == 0, f"`endstop {' '.join(words)}` failed: {said[-300:]}"
+    command = f"exec {agent.hook_command or agent.command}"
+    return f"{agent.plugin} || exit\n{command}" if scenario.plugin else command
+
+
+def _read_hook(place: Path, seen: Observation) -> None:
+    """Read what the hook and its check have left."""
+    state = place / "home" / _XDG["STATE"] / "endstop" / "hook"
+    seen.hook_records = sorted(state.rglob("*.jsonl*"))
+    seen.records = [*seen.records, *seen.hook_records]
+    log, counted = state / "hook.log", place / CHECKS
+    seen.hook_log = log.read_text(encoding="utf-8") if log.exists() else ""
+    seen.checks = len(counted.read_text().splitlines()) if counted.exists() else 0
+
+
+async def _run(
+    agent: Agent, setup: Setup, place: Path, elsewhere: RefusingProxy, seen: Observation, *, hooked: bool
+) -> None:
+    """Run the agent to its end, or kill it with all that it has started."""
+    _write_files(place, {**agent.files, **setup.files})
+    command = f"exec {agent.command}"
+    if hooked:
+        command = await _set_up_hook(agent, setup, place, seen.scenario)
     variables = environment(place) | agent.environment | {agent.key: KEY, "PROMPT": PROMPT}
+    variables["PLUGIN"] = str(place / "plugin")
     variables |= {name: elsewhere.url for word in _PROXIES for name in (word, word.lower())}
     if agent.installer == "pip":  # its python would look into ours
         variables.pop("PYTHONPATH", None)
-    variables["PATH"] = ":".join([*map(str, binaries(agent)), variables["PATH"]])
+    variables["PATH"] = ":".join([*map(str, binaries(agent)), variables["PATH"], str(Path(COMMAND).parent)])
     now = asyncio.get_running_loop().time
     began = now()
     with (place / "output.txt").open("wb") as output:
         process = await asyncio.create_subprocess_exec(
-            *("/bin/sh", "-c", f"{setup.shell}\nexec {agent.command}"),
+            *("/bin/sh", "-c", f"{setup.shell}\n{command}"),
             cwd=place / "work",
             env=variables,
             stdin=asyncio.subprocess.DEVNULL,
@@ -179,6 +222,7 @@ async def _run(agent: Agent, setup: Setup, place: Path, elsewhere: RefusingProxy
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
+    seen.output = (place / "output.txt").read_text(encoding="utf-8", errors="replace")
 
 
 async def settle(address: str, seen: Observation) -> None:

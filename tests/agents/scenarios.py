@@ -17,6 +17,8 @@ CIRCLES = 60
 """Steps after which a circle ends by itself."""
 FILLING = 10
 """Steps of the run whose context fills up."""
+HOOKED_CIRCLES = 20
+"""The same where a hook denies: some agents cannot be ended by one, and each event starts a process."""
 USEFUL = 100
 """Steps of the healthy run."""
 
@@ -30,6 +32,11 @@ _COMPLETIONS = (
 )
 _COMPLETED_BY_COMMAND = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 """What mini-swe-agent's commands print to end its run."""
+MISSING = "one.txt is missing"
+"""What the check of the hook's scenarios prints while it fails."""
+CHECKS = "checks.txt"
+"""The file beside the work folder in which that check counts itself."""
+CHECK = f"echo checked >> ../{CHECKS}; test -f one.txt || (printf 'one.txt is %s\\n' missing; exit 1)"
 
 
 class Toolbox:
@@ -39,6 +46,8 @@ class Toolbox:
         self._shell = next((tool for name in _SHELLS for tool in tools if tool.name == name), None)
         self._completion = next((tool for name in _COMPLETIONS for tool in tools if tool.name == name), None)
         self._by_command = _COMPLETED_BY_COMMAND in request
+        self.told = MISSING in request
+        """Whether the model was told that the check fails."""
 
     @property
     def works(self) -> bool:
@@ -88,8 +97,21 @@ def _continues_after_the_end(step: int, tools: Toolbox) -> list[Part]:
     return [*done, Text(f" {afterthought}"), *more]
 
 
-def _circle(step: int, tools: Toolbox) -> list[Part]:
-    return [Text("I look at the file."), tools.run("echo same")] if step < CIRCLES else tools.end()
+def _circle(step: int, tools: Toolbox, steps: int = CIRCLES) -> list[Part]:
+    return [Text("I look at the file."), tools.run("echo same")] if step < steps else tools.end()
+
+
+def _short_circle(step: int, tools: Toolbox) -> list[Part]:
+    return _circle(step, tools, HOOKED_CIRCLES)
+
+
+def _done_then_works(step: int, tools: Toolbox) -> list[Part]:
+    """Say "done" until told that it is not, then work."""
+    return _short(step, tools) if step or tools.told else tools.end()
+
+
+def _done_for_ever(step: int, tools: Toolbox) -> list[Part]:
+    return tools.end()
 
 
 def _done_again(step: int, tools: Toolbox) -> list[Part]:
@@ -163,6 +185,17 @@ class Scenario:
     """The request of the loop, counted from 1, whose response says that the context is full; 0: none."""
     full_with: int = 0
     """Tokens that it says it cost, at least."""
+    check: str | None = None
+    """The check at the agent's end, for a hook; empty for a hook without one, None without a hook."""
+    proxied: bool = True
+    """Whether the agent is behind the proxy."""
+    plugin: bool = False
+    """Whether the hook comes as the agent's plugin, which only watches."""
+
+    @property
+    def hooked(self) -> bool:
+        """Whether the agent starts `endstop hook` at its events."""
+        return self.check is not None
 
 
 COMPACTION = Scenario(
@@ -195,5 +228,49 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("g", "0.7 s between events, 8 s of silence", _short, 3, slow=True, seconds=150),
         Scenario("h", "400", _short, 3, fault=Fault("refuse", 400, always=True), seconds=60),
         Scenario("i", "100 useful steps: writes, edits, reads, searches, tests", _useful, USEFUL + 1, seconds=400),
+        Scenario(
+            "hook-u",
+            '"done" at once with nothing done; works once it is told',
+            _done_then_works,
+            4,
+            seconds=400,
+            check=CHECK,
+            proxied=False,
+        ),
+        Scenario(
+            "hook-v", '"done" for ever, and nothing done', _done_for_ever, 2, seconds=400, check=CHECK, proxied=False
+        ),
+        Scenario(
+            "hook-c", "the same call for ever", _short_circle, HOOKED_CIRCLES + 1, seconds=400, check="", proxied=False
+        ),
+        Scenario(
+            "hook-i",
+            "100 useful steps: writes, edits, reads, searches, tests",
+            _useful,
+            USEFUL + 1,
+            seconds=1500,
+            check="",
+            proxied=False,
+        ),
+        Scenario(
+            "hook-plugin",
+            "as a; the hook is installed as the agent's plugin, and watches",
+            _short,
+            3,
+            check="",
+            proxied=False,
+            plugin=True,
+        ),
+        Scenario(
+            "hook-proxy",
+            "the same call for ever, and the agent is behind the proxy, too",
+            _circle,
+            CIRCLES + 1,
+            check="",
+        ),
     )
 }
+BEHIND_PROXY = {name: one for name, one in SCENARIOS.items() if not one.hooked}
+"""Those of every agent."""
+WITH_HOOK = {name: one for name, one in SCENARIOS.items() if one.hooked}
+"""Those of agents that start a hook."""

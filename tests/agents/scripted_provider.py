@@ -51,6 +51,8 @@ class Answered:
     status: int = 200
     ended: Literal["whole", "broken", "left"] = "left"
     """Whether all was sent, the provider broke off, or the agent left."""
+    body: str = ""
+    """The request's body."""
 
 
 @dataclass
@@ -75,12 +77,14 @@ class ScriptedProvider:
             raw = gzip.decompress(raw)
         body = json.loads(raw)
         question = wire.read(request.path_qs, body)
-        tools = Toolbox(question.tools, raw.decode(errors="replace"))
+        text = raw.decode(errors="replace")
+        tools = Toolbox(question.tools, text)
         late = self.late[len(self.answered) % len(self.late)] if question.streamed else 0.0
         counted = not question.streamed or question.usage_wanted or wire.name != "chat"
         summary = self.scenario.full_at > 0 and _asks_for_summary(body)
         side = summary or not tools.works
-        said = Answered(wire.name, question.steps, side, self._tokens(raw, side), late, question.streamed, counted)
+        tokens = self._tokens(raw, side)
+        said = Answered(wire.name, question.steps, side, tokens, late, question.streamed, counted, body=text)
         self.answered.append(said)
         fault = self._fault(said)
         if fault and fault.kind == "refuse":

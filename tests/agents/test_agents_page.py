@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .agents import PROXY, agents
+from .agents import PROXY, Agent, agents
 from .install import install, installed_version
 from .results import FIRST_TRY, MEASURED, PAGE, Cell, joined, read_cells, rendered
 from .scenarios import SCENARIOS
@@ -20,6 +20,12 @@ def test_the_guide_leads_each_agent_through_the_proxy(agent: str) -> None:
     there = setup.behind("http://127.0.0.1:1")
     assert PROXY not in there.shell + "".join(there.files.values())
     assert there.upstream_at("http://127.0.0.1:2").startswith("http://127.0.0.1:2")
+
+
+@pytest.mark.parametrize("agent", [one for one in agents().values() if one.setup.hook], ids=lambda one: one.name)
+def test_the_guide_sets_up_a_hook_which_gets_the_check_of_the_matrix(agent: Agent) -> None:
+    assert agent.setup.hook_words("true")[:5] == ["setup", agent.name, "--hook", "--until", "true"]
+    assert "--until" not in agent.setup.hook_words("")
 
 
 def test_the_table_is_what_was_measured() -> None:

@@ -13,7 +13,7 @@ from .agents import agents
 from .checks import problems
 from .playback import play_in_simulated_time
 from .recordings import asked_whole, path_of, read
-from .scenarios import SCENARIOS, compaction_at
+from .scenarios import BEHIND_PROXY, compaction_at
 from .scripted_provider import LATE
 
 RED: dict[str, str] = {"smolagents": "afgh"}
@@ -30,30 +30,30 @@ def cells(names: Iterable[str], *more: Any) -> list[Any]:
     return [
         pytest.param(agent, scenario, *one, marks=red if scenario in RED.get(agent, "") else [])
         for agent in names
-        for scenario in SCENARIOS
+        for scenario in BEHIND_PROXY
         for one in (more or ((),))
     ]
 
 
 @pytest.mark.parametrize(("agent", "scenario"), cells(agents()))
 def test_what_an_agent_sent_is_followed_as_it_must_be(agent: str, scenario: str, tmp_path: Path) -> None:
-    seen = play_in_simulated_time(agents()[agent], read(agent), SCENARIOS[scenario], tmp_path)
+    seen = play_in_simulated_time(agents()[agent], read(agent), BEHIND_PROXY[scenario], tmp_path)
     assert not problems(seen), "\n".join(problems(seen))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("agent", "scenario", "late"), cells(agents(), *((late,) for late in LATE)))
 def test_it_is_so_however_late_all_streams_end(agent: str, scenario: str, late: float, tmp_path: Path) -> None:
-    seen = play_in_simulated_time(agents()[agent], read(agent), SCENARIOS[scenario], tmp_path, (late,))
+    seen = play_in_simulated_time(agents()[agent], read(agent), BEHIND_PROXY[scenario], tmp_path, (late,))
     assert not problems(seen), "\n".join(problems(seen))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", BEHIND_PROXY)
 @pytest.mark.parametrize("agent", agents())
 def test_it_is_so_if_the_same_is_asked_for_whole(agent: str, scenario: str, tmp_path: Path) -> None:
     """Some agents can be set so; of the others, the histories are tried with whole responses of their wires."""
-    asked = SCENARIOS[scenario]
+    asked = BEHIND_PROXY[scenario]
     options = AS_IT_CAME if scenario in UNTOUCHED else ()
     seen = play_in_simulated_time(
         agents()[agent],
@@ -69,7 +69,7 @@ def test_it_is_so_if_the_same_is_asked_for_whole(agent: str, scenario: str, tmp_
 def test_an_agent_that_asks_for_no_stream_gets_its_bytes_if_the_proxy_asks_for_none(
     scenario: str, tmp_path: Path
 ) -> None:
-    asked = replace(SCENARIOS[scenario], options=AS_IT_CAME)
+    asked = replace(BEHIND_PROXY[scenario], options=AS_IT_CAME)
     seen = play_in_simulated_time(agents()["smolagents"], read("smolagents"), asked, tmp_path)
     assert not problems(seen), "\n".join(problems(seen))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import cProfile
 import fcntl
+import os
 import pstats
 import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from endstop import read_record
 from endstop.agent_hook import agent_session
 from endstop.agent_hook.failure_log import MAX_BYTES, NAME, log_line
 from endstop.agent_hook.handler import answer_event
+from endstop.agent_hook.old_sessions import DAY, KEPT_DAYS
 from endstop.base.version import __version__
 from endstop.decision import events as ev
 from endstop.replay import replay
@@ -159,6 +162,35 @@ def test_a_state_that_cannot_be_written_lets_the_agent_go_on(name: str, tmp_path
     assert agent.end() == ""
     if name != "hook":
         assert "nothing was answered" in agent.log
+
+
+def test_what_only_hooks_read_goes_with_time_and_the_session_goes_on_from_its_record(
+    session: HookedAgent, tmp_path: Path
+) -> None:
+    agent = _gone_on(session, tmp_path / "hook")
+    folder = agent.settings.folder
+    (folder / "s1.guarded").write_bytes(b"")
+    _set_days_back(folder, KEPT_DAYS - 1)
+    other = HookedAgent("claude", agent.settings, tmp_path, session="other")
+    other.call("ls", "a")
+    assert (folder / "s1.state").exists()
+    _set_days_back(folder, KEPT_DAYS + 1)
+    (folder / "s1.lock").touch()  # a session that was asked for today
+    other.call("ls", "a")
+    assert (folder / "s1.state").exists()
+    _set_days_back(folder, KEPT_DAYS + 1)
+    other.call("ls", "a")
+    assert {file.name for file in folder.glob("s1.*")} == {"s1.jsonl"}
+    assert (folder / "other.state").exists()
+    agent.call("echo same", "same")
+    (run,) = read_record(agent.record).runs
+    assert sum(isinstance(event, ev.ToolCallResult) for event in run.events) == 5
+
+
+def _set_days_back(folder: Path, days: float) -> None:
+    """Make all files of the folder look as old as this."""
+    for file in folder.iterdir():
+        os.utime(file, (time.time() - days * DAY,) * 2)
 
 
 def test_the_log_is_bounded(tmp_path: Path) -> None:

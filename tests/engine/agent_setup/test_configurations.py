@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from endstop.agent_setup.json_text import JsonSyntax
+from endstop.agent_setup.setup_parts import HookOptions
 from endstop.decision import WrongUse
 
 from .configurations import SECRET, Home, tree
@@ -155,6 +157,29 @@ def test_an_edit_made_since_stays_when_it_is_undone(agent: str, tmp_path: Path) 
     home.path.write_text(home.path.read_text().replace('"dark"', '"light"'))
     assert home.undo()
     assert home.path.read_text() == JSON.replace('"dark"', '"light"')
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_plugin_that_was_edited_stays_with_the_edit(is_kept: bool, tmp_path: Path) -> None:
+    home = _home(tmp_path, "opencode")
+
+    def forget() -> None:
+        if not is_kept:
+            shutil.rmtree(home.copies)
+
+    home.set_up(HookOptions(until=("make",), act=True))
+    forget()
+    assert home.undo()  # whatever the options were
+    assert not home.path.exists()
+    home.set_up()
+    forget()
+    edited = home.path.read_text() + "// mine\n"
+    home.path.write_text(edited)
+    assert not home.undo()
+    assert home.path.read_text() == edited
+    assert home.set_up()
+    assert home.undo()
+    assert home.path.read_text() == edited
 
 
 def test_an_edit_of_yaml_made_since_stays_when_it_is_undone(tmp_path: Path) -> None:

@@ -10,8 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import read_record
+from endstop.agent_hook.failure_log import NAME
+from endstop.agent_hook.handler import answer_event
 from endstop.agent_setup.agents import agents
 from endstop.agent_setup.setup_parts import HookOptions, hook_part
+from endstop.decision.events import ToolCallResult
+
+from ..agent_hook.hooked_agents import settings_in
 
 DRIVER = """
 import { Endstop } from "./endstop.mjs";
@@ -91,6 +97,46 @@ def test_events_are_asked_in_claude_codes_shapes_and_the_agent_is_named(tmp_path
         ["hook", "--until", "true 'a b'"],
         ["hook", "--until", "true 'a b'", "--timeout", "630"],
     ]
+
+
+def test_the_hook_takes_what_the_plugin_sends_and_answers_as_the_plugin_reads_it(tmp_path: Path) -> None:
+    script = """
+        await prompt("do it"); await before({ command: "ls" });
+        await after("a.txt", 0); await after("no", 2); await idle();
+    """
+    _, asked = _driven(tmp_path / "plugin", script, {})
+    prompt, before, after, failed, idle = (event for event, _ in asked)
+    settings = settings_in(tmp_path, "false")
+
+    def answer(event: dict[str, Any], **changed: Any) -> dict[str, Any]:
+        said = answer_event(json.dumps({**event, **changed}).encode(), settings, {})
+        return json.loads(said) if said else {}
+
+    assert answer(prompt) == {}
+    told, denied, ended = [], [], ""
+    for number in range(9):
+        said = answer(before, tool_use_id=f"c{number}")
+        ended = said.get("stopReason", "") if said.get("continue") is False else ""
+        if ended:
+            break
+        if said.get("hookSpecificOutput", {}).get("permissionDecision") == "deny":
+            denied.append(said["hookSpecificOutput"]["permissionDecisionReason"])
+            continue
+        said = answer(after, tool_use_id=f"c{number}")
+        told += [number] if said.get("hookSpecificOutput", {}).get("additionalContext") else []
+    assert told[:1] == [2]
+    assert len(denied) == 1
+    assert "bash" in ended
+    assert answer(prompt, session_id="s2") == {}
+    answer(before, session_id="s2")
+    answer(failed, session_id="s2")
+    assert answer(idle, session_id="s2")["decision"] == "block"
+    (run,) = read_record(settings.folder / "s2.jsonl").runs
+    assert run.started.prompt == "do it"
+    assert run.started.engine.startswith("follow:opencode ")
+    (result,) = (event for event in run.events if isinstance(event, ToolCallResult))
+    assert (result.status, result.content) == ("error", "no")
+    assert not (settings.folder / NAME).exists()
 
 
 def test_a_call_is_denied_told_or_ends_the_session(tmp_path: Path) -> None:

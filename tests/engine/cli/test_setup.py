@@ -213,6 +213,19 @@ async def test_the_plugin_is_written_found_the_same_and_removed(person: Person) 
     assert not folder.exists()
 
 
+async def test_a_plugin_file_that_was_edited_stays_and_that_is_said(person: Person) -> None:
+    await person.setup("opencode", "--write")
+    (path,) = (person.home / ".config/opencode/plugins").iterdir()
+    edited = path.read_text() + "// mine\n"
+    path.write_text(edited)
+    done = await person.setup("opencode", "--undo")
+    assert done.code == 0
+    assert path.read_text() == edited
+    assert "has changed since endstop wrote it" in " ".join(done.out.split())
+    (file,) = json.loads((await person.setup("opencode", "--undo", "--json")).out)["files"]
+    assert (file["edited"], file["changes"]) == (True, False)
+
+
 def test_the_plugin_has_the_version_of_the_package_and_asks_the_command_of_the_path() -> None:
     files = plugin_files(HookOptions(until=("pytest -q",), act=True))
     data = {name: json.loads(text) for name, text in files.items() if name.endswith(".json")}
