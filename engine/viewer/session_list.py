@@ -23,9 +23,9 @@ from .catalog import CatalogEntry, ReadingProgress
 
 UNREADABLE = "unreadable"
 """Status of a file that cannot be read."""
-Sort = Literal["newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title"]
+Sort = Literal["newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title", "agent", "ending"]
 Check = Literal["passed", "failed", "not checked", "unknown"]
-_SORTS = ("newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title")
+_SORTS = ("newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title", "agent", "ending")
 _DESCENDING = frozenset({"newest", "steps", "tokens", "cost", "duration", "errors"})
 CHECKS: dict[Work | None, Check] = {"checked": "passed", "wrong": "failed", "said": "not checked", None: "unknown"}
 """What is known of the work, in the words of the list."""
@@ -294,6 +294,10 @@ def _sort_value(session: ListedSession, name: str) -> float | str | None:
             return session.duration_ms
         case "title":
             return session.title.casefold()[:200] or None
+        case "agent":
+            return f"{session.agent} {session.model}".casefold()[:200]
+        case "ending":
+            return f"{session.ending} {session.check}"[:200]
         case _:
             value: int = getattr(session, name)
             return value
