@@ -126,10 +126,10 @@ function entry() {
   const parts = Object.fromEntries(["title", "name", "trouble", "excerpt", "status", "check"].map((name) => [name, h("span", { class: name })]));
   const cells = Object.fromEntries(["task", "made", "ended", "steps", "cost", "when"].map((name) => [name, h("td", { class: name, role: "cell" })]));
   const { title, name, trouble, excerpt, status, check } = parts;
-  const link = h("a", {}, title, name);
+  const link = h("a", {}, title, " ", name);
   const when = h("time");
   cells.task.append(link, trouble, excerpt);
-  cells.ended.append(status, check);
+  cells.ended.append(status, " ", check);
   const node = h("tr", { role: "row" }, ...Object.values(cells));
   let before = "";
   return {

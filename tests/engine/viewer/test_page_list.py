@@ -78,7 +78,7 @@ def test_many_sessions_need_few_nodes_and_the_keyboard_reaches_the_last(page: An
     page.keyboard.press("End")
     until(page, f"document.activeElement.querySelector('.title').textContent === 'Task {MADE - 1}'")
     assert most < MOST_NODES
-    assert page.evaluate("document.activeElement.parentElement.ariaPosInSet") == str(MADE + 3)
+    assert page.evaluate("document.activeElement.closest('tr').ariaRowIndex") == str(MADE + 4)
     page.keyboard.press("ArrowUp")
     assert page.evaluate("document.activeElement.querySelector('.title').textContent") == f"Task {MADE - 2}"
     page.keyboard.press("Enter")
@@ -102,13 +102,13 @@ def test_the_arrow_in_the_search_box_leads_to_the_first_session_found(page: Any,
 
 def test_filters_and_order_stand_in_the_address_and_survive_a_reload_and_the_back_button(page: Any, url: str) -> None:
     at(page, url, MADE + 3)
-    until(page, "document.querySelector('#filter').textContent.includes('exhausted (1)')")
-    page.select_option("#filter", "exhausted")
+    until(page, "document.querySelector('[name=ending]').textContent.includes('limit of steps (1)')")
+    page.select_option("[name=ending]", "limit of steps")
     until(page, "document.querySelector('#total').textContent === '1'")
-    assert page.evaluate("location.search") == "?status=exhausted"
+    assert page.evaluate("location.search") == "?ending=limit+of+steps"
     page.reload()
     until(page, "document.querySelector('#total').textContent === '1'")
-    assert page.input_value("#filter") == "exhausted"
+    assert page.input_value("[name=ending]") == "limit of steps"
     page.click("#clear")
     until(page, f"document.querySelector('#total').textContent === '{MADE + 3}'")
     page.check("[name=errors]")
@@ -117,13 +117,13 @@ def test_filters_and_order_stand_in_the_address_and_survive_a_reload_and_the_bac
     assert page.evaluate("location.search") == "?errors=1&sort=steps"
     page.click("[data-sort=steps]")
     until(page, "location.search === '?errors=1&sort=-steps'")
-    for before in ("?errors=1&sort=steps", "?errors=1", "", "?status=exhausted"):
+    for before in ("?errors=1&sort=steps", "?errors=1", "", "?ending=limit+of+steps"):
         page.go_back()
         until(page, f"location.search === '{before}'")
     until(page, "document.querySelector('#total').textContent === '1'")
     page.go_forward()
     until(page, f"document.querySelector('#total').textContent === '{MADE + 3}'")
-    assert page.input_value("#filter") == ""
+    assert page.input_value("[name=ending]") == ""
 
 
 def test_a_filter_that_nothing_matches_says_so_and_keeps_its_value(page: Any, url: str) -> None:
@@ -177,6 +177,6 @@ def test_the_task_is_the_widest_column_of_the_table(blank: Any, url: str, width:
     at(page, f"{url}?errors=1", 2)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     columns = {
-        one: page.locator(f".columns .{one}").bounding_box()["width"] for one in ("stands", "task", "made", "when")
+        one: page.locator(f"#columns .{one}").bounding_box()["width"] for one in ("task", "made", "ended", "steps", "cost", "when")
     }
     assert columns["task"] == max(columns.values()) > 190
