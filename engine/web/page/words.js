@@ -6,7 +6,7 @@ export const STATUS = {
   queued: ["quiet", "…", "queued"],
   running: ["main", "◌", "running"],
   completed: ["quiet", "✔", "completed"],
-  exhausted: ["warn", "■", "stopped"],
+  exhausted: ["warn", "■", "stopped at a limit"],
   failed: ["bad", "✘", "failed"],
   cancelled: ["quiet", "⊘", "cancelled"],
   awaiting_input: ["main", "?", "waits for an answer"],

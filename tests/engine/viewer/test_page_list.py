@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,12 +172,45 @@ def test_the_list_and_a_session_fit_a_phone_and_a_wide_screen(blank: Any, url: s
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_the_headings_sort_and_say_so(page: Any, url: str) -> None:
+    at(page, f"{url}?errors=1", 2)
+    heads = page.locator("#columns th")
+    assert [one.split()[0] for one in heads.all_inner_texts()] == ["Task", "Agent,", "Ended", "Steps", "Cost", "When"]
+    for head, (first, second) in {
+        "Task": ("ascending", "descending"),
+        "Steps": ("descending", "ascending"),
+        "Cost": ("descending", "ascending"),
+        "When": ("descending", "ascending"),
+    }.items():
+        for wanted in (first, second):
+            button = page.get_by_role("button", name=head, exact=True)
+            if (head, wanted) != ("When", first) or "sort" in page.url:
+                button.click()
+            until(page, f"document.querySelector('#columns [aria-sort$=ing]').innerText.startsWith('{head}')")
+            assert page.get_attribute("#columns [aria-sort$=ing]", "aria-sort") == wanted
+
+
+def test_what_a_recording_does_not_say_is_unknown(page: Any, tmp_path: Path) -> None:
+    header, *events = (json.loads(line) for line in HELLO.read_text(encoding="utf-8").splitlines())
+    events[0] |= {"started_at": "", "engine": "import:openai", "model": ""}
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(one) for one in (header, *events)) + "\n", encoding="utf-8")
+    with ViewerThread(tmp_path) as there:
+        for width in (1440, 390):
+            at(of_size(page, width), there, 1)
+            cells = page.locator("#sessions td").all_inner_texts()
+            assert "unknown" in cells[1]
+            assert all("unknown" in cells[place] for place in (4, 5)), cells
+            assert "just now" not in page.inner_text("body")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.parametrize("width", [960, 1080, 1440])
 def test_the_task_is_the_widest_column_of_the_table(blank: Any, url: str, width: int) -> None:
     page = of_size(blank, width)
     at(page, f"{url}?errors=1", 2)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     columns = {
-        one: page.locator(f"#columns .{one}").bounding_box()["width"] for one in ("task", "made", "ended", "steps", "cost", "when")
+        one: page.locator(f"#columns .{one}").bounding_box()["width"]
+        for one in ("task", "made", "ended", "steps", "cost", "when")
     }
     assert columns["task"] == max(columns.values()) > 190
