@@ -17,7 +17,7 @@ from ..records.recorder import is_being_written
 from ..records.scan import scan
 from ..viewer.catalog import REDACTED, CatalogEntry
 from ..viewer.session_detail import detailed_session, record_verdict
-from ..viewer.session_list import listed_session
+from ..viewer.session_list import SessionRows
 from .request_table import RequestTableBuilder
 from .session_html import EmbeddedSession
 
@@ -62,7 +62,7 @@ def embed_record(path: Path, source: Path, policies: Sequence[Policy] = tuple(PO
         changed=source.stat().st_mtime,
         is_written=False,
     )
-    summary = detailed_session(entry, listed_session(entry))
+    summary = detailed_session(entry, SessionRows().row(entry))
     return EmbeddedSession(
         summary=summary,
         verdict=record_verdict(path, policies, file=entry.file, is_written=False),

@@ -10,9 +10,12 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from ..analysis.endings import short_ending
+from ..analysis.programs import UNKNOWN_PROGRAM, program_name
 from ..analysis.summary import RunSummary
+from ..analysis.task_titles import TaskTitles, session_name
 from ..decision import Usage
-from ..decision.run_origin import FOLLOW_PREFIX, IMPORT_PREFIX
+from ..decision.outcome import Work
 from ..formats.parsing import format_time, parse_time
 from ..http.problems import HttpError
 from ..http.session_schemas import SessionResponse
@@ -20,11 +23,12 @@ from .catalog import CatalogEntry, ReadingProgress
 
 UNREADABLE = "unreadable"
 """Status of a file that cannot be read."""
-OWN_AGENT = "endstop"
-"""`agent` of a session whose loop is this engine."""
-Sort = Literal["newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title"]
-_SORTS = ("newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title")
+Sort = Literal["newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title", "agent", "ending"]
+Check = Literal["passed", "failed", "not checked", "unknown"]
+_SORTS = ("newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title", "agent", "ending")
 _DESCENDING = frozenset({"newest", "steps", "tokens", "cost", "duration", "errors"})
+CHECKS: dict[Work | None, Check] = {"checked": "passed", "wrong": "failed", "said": "not checked", None: "unknown"}
+"""What is known of the work, in the words of the list."""
 T = TypeVar("T")
 Word = Annotated[str, Meta(min_length=1, max_length=500)]
 
@@ -40,6 +44,10 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     status: Word | None = None
     reason: Word | None = None
     """A stop reason."""
+    ending: Word | None = None
+    """How it ended, in the words of the list."""
+    check: Check | None = None
+    """What is known of the work."""
     tool: Word | None = None
     """A tool that was called."""
     agent: Word | None = None
@@ -63,8 +71,14 @@ class TextMatch(Struct, frozen=True, kw_only=True):
 class ListedSession(SessionResponse, frozen=True, kw_only=True):
     """A session in the list."""
 
+    name: str
+    """Name of its file, or its id."""
+    ending: str
+    """How the latest run ended, in a few words; that it cannot be read, or is running, if it did not end."""
+    check: Check
+    """What is known of the work. `not checked`: it was reported as done."""
     model: str
-    """Model of the latest run."""
+    """Model of the latest run; `unknown` if it is not recorded."""
     tokens: int
     """Input and output tokens of all runs."""
     cost_usd: float | None
@@ -118,19 +132,65 @@ def decode_list_query(given: Iterable[tuple[str, str]]) -> ListQuery:
     return query
 
 
-def listed_session(entry: CatalogEntry) -> ListedSession:
-    """Return the row of a file."""
+class SessionRows:
+    """The rows of the list. A row is made again when its file, or what its title must differ from, has changed."""
+
+    def __init__(self) -> None:
+        self._titles = TaskTitles()
+        self._rows: dict[str, tuple[CatalogEntry, int, ListedSession]] = {}
+
+    def rows(self, entries: Sequence[CatalogEntry]) -> list[ListedSession]:
+        """Return the rows of all files that are listed."""
+        for entry in entries:
+            self._add(entry)
+        if len(self._rows) > len(entries):
+            self._rows = {entry.id: self._rows[entry.id] for entry in entries if entry.id in self._rows}
+        return [self._row(entry) for entry in entries]
+
+    def row(self, entry: CatalogEntry) -> ListedSession:
+        """Return the row of a file, which may be one that is not listed."""
+        self._add(entry)
+        return self._row(entry)
+
+    def _row(self, entry: CatalogEntry) -> ListedSession:
+        version = self._titles.version(_task(entry).task)
+        known = self._rows.get(entry.id)
+        if known is None or known[0] is not entry or known[1] != version:
+            known = entry, version, _listed_session(entry, self._titles)
+            self._rows[entry.id] = known
+        return known[2]
+
+    def _add(self, entry: CatalogEntry) -> None:
+        known = self._rows.get(entry.id)
+        if known is None or known[0] is not entry:
+            self._titles.add(_task(entry).task, _task(entry).task_key)
+
+
+def _task(entry: CatalogEntry) -> RunSummary:
+    """Return the run whose prompt is the session's task: the first that has one, as an agent may speak first."""
+    return next((run for run in entry.runs if run.task), _NO_RUN)
+
+
+_NO_RUN = RunSummary(run_id="", session_id="")
+
+
+def _listed_session(entry: CatalogEntry, titles: TaskTitles) -> ListedSession:
     runs = [run for run in entry.runs if not run.is_copy] or list(entry.runs)
     latest = entry.runs[-1] if entry.runs else None
     usage = sum((run.used.usage for run in runs), Usage())
     changed = format_time(entry.changed).replace("+00:00", "Z")
+    status = _status(entry, latest)
+    task, name = _task(entry), _name(entry)
     return ListedSession(
         id=entry.id,
-        agent=_agent(latest),
-        title=entry.runs[0].prompt if entry.runs else entry.file,
-        status=_status(entry, latest),  # type: ignore[arg-type]  # `unreadable` besides
+        name=name,
+        agent=UNKNOWN_PROGRAM if latest is None else program_name(latest.engine),
+        title=titles.title(task.task, task.task_key, name),
+        status=status,  # type: ignore[arg-type]  # `unreadable` besides
+        ending=_ending(status, latest),
+        check=CHECKS[latest.work if latest is not None else None],
         stop_reason=(latest.stop_reason or None) if latest else None,
-        created_at=(entry.runs[0].started_at if entry.runs else "") or changed,
+        created_at=entry.runs[0].started_at if entry.runs else "",
         updated_at=changed,
         run_id=latest.run_id if latest else None,
         steps=sum(run.used.steps for run in runs),
@@ -140,7 +200,7 @@ def listed_session(entry: CatalogEntry) -> ListedSession:
         can_resume=False,
         holder=None,
         trouble=entry.trouble,
-        model=next((run.model for run in reversed(entry.runs) if run.model), ""),
+        model=next((run.model for run in reversed(entry.runs) if run.model), "unknown"),
         tokens=usage.input_tokens + usage.output_tokens,
         cost_usd=usage.cost_usd,
         duration_ms=sum(run.used.ms for run in runs),
@@ -151,14 +211,19 @@ def listed_session(entry: CatalogEntry) -> ListedSession:
     )
 
 
-def _agent(run: RunSummary | None) -> str:
-    """Return the name of the loop that made a run."""
-    engine = run.engine if run is not None else ""
-    if engine.startswith(IMPORT_PREFIX):
-        return engine.removeprefix(IMPORT_PREFIX)
-    if engine.startswith(FOLLOW_PREFIX):
-        return engine.removeprefix(FOLLOW_PREFIX).rpartition(" ")[0]
-    return OWN_AGENT if run is not None else ""
+def _name(entry: CatalogEntry) -> str:
+    source = entry.runs[0].source if entry.runs else None
+    if source is not None and source.file:
+        return session_name(source.file, not source.place, entry.id)
+    return entry.id if entry.runs else entry.file
+
+
+def _ending(status: str, run: RunSummary | None) -> str:
+    if run is None:
+        return "cannot be read"
+    if run.ending:
+        return short_ending(run.ending)
+    return short_ending("running" if status == "running" else "cut_off")
 
 
 def _status(entry: CatalogEntry, run: RunSummary | None) -> str:
@@ -193,6 +258,8 @@ def _matches(session: ListedSession, query: ListQuery, matches: Mapping[str, Any
     return (
         (query.status is None or session.status == query.status)
         and (query.reason is None or session.stop_reason == query.reason)
+        and (query.ending is None or session.ending == query.ending)
+        and (query.check is None or session.check == query.check)
         and (query.tool is None or query.tool in session.tools)
         and (query.agent is None or session.agent == query.agent)
         and (query.model is None or session.model == query.model)
@@ -227,6 +294,10 @@ def _sort_value(session: ListedSession, name: str) -> float | str | None:
             return session.duration_ms
         case "title":
             return session.title.casefold()[:200] or None
+        case "agent":
+            return f"{session.agent} {session.model}".casefold()[:200]
+        case "ending":
+            return f"{session.ending} {session.check}"[:200]
         case _:
             value: int = getattr(session, name)
             return value
@@ -252,8 +323,10 @@ def facets(sessions: Sequence[ListedSession]) -> dict[str, dict[str, int]]:
     counted: dict[str, Counter[str]] = {
         "status": Counter(session.status for session in sessions),
         "reason": Counter(session.stop_reason for session in sessions if session.stop_reason),
+        "ending": Counter(session.ending for session in sessions),
+        "check": Counter(session.check for session in sessions),
         "tool": Counter(name for session in sessions for name in session.tools),
-        "agent": Counter(session.agent for session in sessions if session.agent),
-        "model": Counter(session.model for session in sessions if session.model),
+        "agent": Counter(session.agent for session in sessions),
+        "model": Counter(session.model for session in sessions),
     }
     return {name: dict(counts.most_common()) for name, counts in counted.items()}

@@ -34,10 +34,10 @@ from .session_list import (
     ListedSession,
     ListedSessions,
     ListQuery,
+    SessionRows,
     decode_list_query,
     decode_query,
     facets,
-    listed_session,
     select_sessions,
 )
 from .text_index import SearchFailed, TextIndex
@@ -81,7 +81,7 @@ class ViewerApp:
         self._streams = 0
         self._verdicts: dict[str, tuple[CatalogEntry, bytes]] = {}
         """The latest verdicts with the state of the file that each was made from."""
-        self._rows: dict[str, tuple[CatalogEntry, ListedSession]] = {}
+        self._rows = SessionRows()
         self._reporting = asyncio.Lock()
         self._report: tuple[int, str] = (-1, "")
 
@@ -173,7 +173,7 @@ class ViewerApp:
     async def _list(self, request: web.Request) -> web.Response:
         query = decode_list_query(request.query.items())
         reading = self._catalog.reading
-        rows = self._listed()
+        rows = self._rows.rows(self._catalog.entries())
         if query.q is None:
             sessions, more, total = select_sessions(rows, query)
             return _json(ListedSessions(sessions=sessions, next=more, total=total, reading=reading))
@@ -189,11 +189,11 @@ class ViewerApp:
         return _json(ListedSessions(sessions=sessions, next=more, total=total, reading=reading, searching=searching))
 
     async def _facets(self, request: web.Request) -> web.Response:
-        return _json(facets(self._listed()))
+        return _json(facets(self._rows.rows(self._catalog.entries())))
 
     async def _session(self, request: web.Request) -> web.Response:
         entry = await self._entry(request)
-        return _json(await asyncio.to_thread(detailed_session, entry, self._row(entry)))
+        return _json(await asyncio.to_thread(detailed_session, entry, self._rows.row(entry)))
 
     async def _record(self, request: web.Request) -> web.StreamResponse:
         entry = await self._entry(request)
@@ -243,21 +243,6 @@ class ViewerApp:
                 return response
         finally:
             self._streams -= 1
-
-    def _listed(self) -> list[ListedSession]:
-        entries = self._catalog.entries()
-        rows = [self._row(entry) for entry in entries]
-        if len(self._rows) > len(rows):
-            self._rows = {entry.id: self._rows[entry.id] for entry in entries}
-        return rows
-
-    def _row(self, entry: CatalogEntry) -> ListedSession:
-        known = self._rows.get(entry.id)
-        if known is not None and known[0] is entry:
-            return known[1]
-        row = listed_session(entry)
-        self._rows[entry.id] = entry, row
-        return row
 
     async def _entry(self, request: web.Request) -> CatalogEntry:
         """Return the file of the session named by the path. Raises HttpError (404)."""

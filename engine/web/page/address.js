@@ -28,7 +28,7 @@ function decoded(part) {
 }
 
 /** Names of the query that the list understands. */
-const LISTED = ["q", "status", "reason", "tool", "agent", "model", "errors", "sort"];
+const LISTED = ["q", "status", "ending", "check", "tool", "agent", "model", "errors", "sort"];
 
 /** What the address says of the list, without what is empty or unknown. */
 export function listed() {

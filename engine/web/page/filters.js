@@ -2,23 +2,24 @@
 import { listed, setListed } from "./address.js";
 import { ask, mode } from "./api.js";
 import { $, h, put } from "./dom.js";
-import { counted, plain } from "./text.js";
 import { STATUS } from "./words.js";
 
 /** Milliseconds that somebody who types is waited for. */
 const TYPING = 200;
-const MENUS = ["status", "reason", "tool", "agent", "model"];
+const MENUS = ["status", "ending", "check", "tool", "agent", "model"];
 /** Menus that are of no use where all sessions are alike. */
 const ALIKE = ["agent", "model"];
 const SORTS = {
   "": "newest first", oldest: "oldest first", steps: "most steps", "-steps": "fewest steps", tokens: "most tokens", "-tokens": "fewest tokens",
-  cost: "highest cost", "-cost": "lowest cost", duration: "longest", "-duration": "shortest", errors: "most errors", "-errors": "fewest errors",
-  title: "task, A to Z", "-title": "task, Z to A",
+  cost: "highest cost", "-cost": "lowest cost", duration: "longest", "-duration": "shortest", errors: "most failed calls", "-errors": "fewest failed calls",
+  title: "task, A to Z", "-title": "task, Z to A", agent: "agent, A to Z", "-agent": "agent, Z to A", ending: "ending, A to Z", "-ending": "ending, Z to A",
 };
+/** Orders that begin with what is least. */
+const ASCENDING = ["title", "agent", "ending"];
 /** Orders in the menu; the others are reached by the headings of the columns. */
 const OFFERED = ["", "oldest", "steps", "tokens", "cost", "duration", "errors", "title"];
 
-const label = { status: (value) => STATUS[value]?.[2] ?? value, reason: plain };
+const label = { status: (value) => STATUS[value]?.[2] ?? value };
 
 /** Controls for these names of the query; `changed()` is called once the address has another one. */
 export function filters(known, changed) {
@@ -67,8 +68,7 @@ export function filters(known, changed) {
       const name = button.dataset.sort;
       const turned = { "": "oldest", oldest: "" }[name] ?? `-${name}`;
       const on = sort === name || sort === turned;
-      button.ariaPressed = on;
-      put(button.querySelector(".sign"), on ? ((sort === name) === (name !== "title") ? "↓" : "↑") : "");
+      button.parentElement.ariaSort = !on ? "none" : (sort === name) === ASCENDING.includes(name) ? "ascending" : "descending";
       button.onclick = () => choose({ sort: sort === name ? turned : name });
     }
   }

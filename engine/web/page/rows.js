@@ -1,7 +1,7 @@
 // The rows of the list: as many nodes as are seen, however many sessions there are.
 import { hashOf, placeOf } from "./address.js";
 import { $, h, put, signed } from "./dom.js";
-import { ago, counted, duration, money, number, oneLine, plain } from "./text.js";
+import { ago, counted, number, oneLine } from "./text.js";
 import { STATUS } from "./words.js";
 
 /** Rows made above and below those that are seen. */
@@ -55,14 +55,14 @@ export function rows(list, near) {
       nodes.delete(id);
     }
     list.style.height = `${sessions.length * row}px`;
+    list.parentElement.ariaRowCount = total === null ? -1 : total + 1;
     places.forEach((place, number) => {
       const session = sessions[place];
       if (!nodes.has(session.id)) nodes.set(session.id, entry());
       const { node, link, update } = nodes.get(session.id);
       update(session);
       node.style.top = `${place * row}px`;
-      node.ariaPosInSet = place + 1;
-      node.ariaSetSize = total ?? -1;
+      node.ariaRowIndex = place + 2; // after the headings
       link.tabIndex = session.id === active ? 0 : -1;
       if (list.children[number] !== node) list.insertBefore(node, list.children[number] ?? null);
     });
@@ -123,49 +123,70 @@ export function rows(list, near) {
 }
 
 function entry() {
-  const parts = Object.fromEntries(["status", "reason", "title", "trouble", "made", "steps", "tokens", "took", "errors", "excerpt"].map((name) => [name, h("span", { class: name })]));
-  const when = h("time", { class: "when" });
-  const { status, reason, title, trouble, made, steps, tokens, took, errors, excerpt } = parts;
-  const link = h("a", {},
-    h("span", { class: "stands" }, status, reason), when, h("span", { class: "task" }, title, trouble),
-    h("span", { class: "figures" }, errors, steps, tokens, took, made), excerpt);
-  const node = h("li", {}, link);
+  const parts = Object.fromEntries(["title", "name", "trouble", "excerpt", "status", "check"].map((name) => [name, h("span", { class: name })]));
+  const cells = Object.fromEntries(["task", "made", "ended", "steps", "cost", "when"].map((name) => [name, h("td", { class: name, role: "cell" })]));
+  const { title, name, trouble, excerpt, status, check } = parts;
+  const link = h("a", {}, title, " ", name);
+  const when = h("time");
+  cells.task.append(link, trouble, excerpt);
+  cells.ended.append(status, " ", check);
+  const node = h("tr", { role: "row" }, ...Object.values(cells));
   let before = "";
   return {
     node, link,
     update(session) {
       link.ariaCurrent = openId() === session.id ? "page" : null;
-      put(when, ago(session.created_at));
+      if (session.created_at) put(when, ago(session.created_at));
       const now = JSON.stringify(session);
       if (now === before) return;
       before = now;
       const { match } = session;
       link.setAttribute("href", hashOf({ id: session.id, ...(match && { run: match.run, ...(match.step && { step: match.step }) }) }));
-      showStatus(status, session.status);
-      put(reason, session.stop_reason && session.stop_reason !== session.status ? plain(session.stop_reason) : "");
       put(title, oneLine(session.title || "(no prompt)", 300));
+      put(name, session.name && session.name !== session.title ? oneLine(session.name, 100) : "");
       const wrong = session.trouble && session.file ? `⚠ ${oneLine(session.trouble, 160)}` : "";
-      link.title = [oneLine(session.title || "", 600), wrong].filter(Boolean).join("\n");
+      link.title = [oneLine(session.title || "", 600), session.id, wrong].filter(Boolean).join("\n");
       put(trouble, wrong);
       node.className = session.status === "unreadable" ? "unreadable" : "";
-      put(made, [session.agent, session.model].filter(Boolean).join(" · "));
-      figure(steps, session.steps, "step");
-      figure(tokens, session.tokens, "token");
-      put(took, session.duration_ms ? duration(session.duration_ms) : "");
-      figure(errors, session.errors, "error");
-      tokens.title = session.cost_usd == null ? "" : money(session.cost_usd);
+      put(cells.made, [...new Set([session.agent, session.model].filter(Boolean))].join(" · "));
+      showEnding(status, session);
+      showCheck(check, session.check);
+      figure(cells.steps, "", number(session.steps), counted(session.steps, "step").slice(number(session.steps).length));
+      if ("cost_usd" in session) figure(cells.cost, "cost ", costWords(session), "");
       when.dateTime = session.created_at;
-      when.title = new Date(session.created_at).toLocaleString();
+      when.title = session.created_at && new Date(session.created_at).toLocaleString();
+      if (session.created_at) cells.when.replaceChildren(when);
+      else figure(cells.when, "time ", "unknown", "");
       found(excerpt, match?.excerpt);
     },
   };
 }
 
-/** A figure; in a table its heading is its unit. */
-function figure(element, value, unit) {
-  if (!value) return element.replaceChildren();
-  const words = counted(value, unit);
-  element.replaceChildren(number(value), h("span", { class: "unit" }, words.slice(number(value).length)));
+/** How it ended; of a session that a server runs: its status. */
+function showEnding(element, { status, ending }) {
+  if (!ending) return showStatus(element, status);
+  element.className = status === "running" ? "status main" : "";
+  put(element, ending);
+}
+
+/** What is known of the work: green means checked. */
+function showCheck(element, check) {
+  if (!check || check === "unknown") return element.replaceChildren();
+  const [tone, sign] = CHECK[check];
+  element.className = `check ${tone}`;
+  element.replaceChildren(signed(sign), check);
+}
+
+const CHECK = { passed: ["passed", "✔"], failed: ["failed", "✘"], "not checked": ["told", "❝"] };
+
+function costWords({ cost_usd: cost, usage }) {
+  if (cost == null) return "unknown";
+  return `${usage?.estimated ? "about " : ""}$${cost.toFixed(cost && cost < 0.1 ? 4 : 2)}`;
+}
+
+/** A figure; in a table its heading says what it is. */
+function figure(element, before, value, after) {
+  element.replaceChildren(h("span", { class: "unit" }, before), value, h("span", { class: "unit" }, after));
 }
 
 /** Where a text was found, with each of its places marked. */

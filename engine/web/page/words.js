@@ -6,10 +6,10 @@ export const STATUS = {
   queued: ["quiet", "…", "queued"],
   running: ["main", "◌", "running"],
   completed: ["quiet", "✔", "completed"],
-  exhausted: ["warn", "■", "exhausted"],
+  exhausted: ["warn", "■", "stopped at a limit"],
   failed: ["bad", "✘", "failed"],
   cancelled: ["quiet", "⊘", "cancelled"],
-  awaiting_input: ["main", "?", "awaiting input"],
+  awaiting_input: ["main", "?", "waits for an answer"],
   interrupted: ["warn", "↯", "interrupted"],
 };
 

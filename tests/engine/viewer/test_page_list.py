@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,7 +79,7 @@ def test_many_sessions_need_few_nodes_and_the_keyboard_reaches_the_last(page: An
     page.keyboard.press("End")
     until(page, f"document.activeElement.querySelector('.title').textContent === 'Task {MADE - 1}'")
     assert most < MOST_NODES
-    assert page.evaluate("document.activeElement.parentElement.ariaPosInSet") == str(MADE + 3)
+    assert page.evaluate("document.activeElement.closest('tr').ariaRowIndex") == str(MADE + 4)
     page.keyboard.press("ArrowUp")
     assert page.evaluate("document.activeElement.querySelector('.title').textContent") == f"Task {MADE - 2}"
     page.keyboard.press("Enter")
@@ -102,13 +103,13 @@ def test_the_arrow_in_the_search_box_leads_to_the_first_session_found(page: Any,
 
 def test_filters_and_order_stand_in_the_address_and_survive_a_reload_and_the_back_button(page: Any, url: str) -> None:
     at(page, url, MADE + 3)
-    until(page, "document.querySelector('#filter').textContent.includes('exhausted (1)')")
-    page.select_option("#filter", "exhausted")
+    until(page, "document.querySelector('[name=ending]').textContent.includes('limit of steps (1)')")
+    page.select_option("[name=ending]", "limit of steps")
     until(page, "document.querySelector('#total').textContent === '1'")
-    assert page.evaluate("location.search") == "?status=exhausted"
+    assert page.evaluate("location.search") == "?ending=limit+of+steps"
     page.reload()
     until(page, "document.querySelector('#total').textContent === '1'")
-    assert page.input_value("#filter") == "exhausted"
+    assert page.input_value("[name=ending]") == "limit of steps"
     page.click("#clear")
     until(page, f"document.querySelector('#total').textContent === '{MADE + 3}'")
     page.check("[name=errors]")
@@ -117,13 +118,13 @@ def test_filters_and_order_stand_in_the_address_and_survive_a_reload_and_the_bac
     assert page.evaluate("location.search") == "?errors=1&sort=steps"
     page.click("[data-sort=steps]")
     until(page, "location.search === '?errors=1&sort=-steps'")
-    for before in ("?errors=1&sort=steps", "?errors=1", "", "?status=exhausted"):
+    for before in ("?errors=1&sort=steps", "?errors=1", "", "?ending=limit+of+steps"):
         page.go_back()
         until(page, f"location.search === '{before}'")
     until(page, "document.querySelector('#total').textContent === '1'")
     page.go_forward()
     until(page, f"document.querySelector('#total').textContent === '{MADE + 3}'")
-    assert page.input_value("#filter") == ""
+    assert page.input_value("[name=ending]") == ""
 
 
 def test_a_filter_that_nothing_matches_says_so_and_keeps_its_value(page: Any, url: str) -> None:
@@ -171,12 +172,45 @@ def test_the_list_and_a_session_fit_a_phone_and_a_wide_screen(blank: Any, url: s
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_the_headings_sort_and_say_so(page: Any, url: str) -> None:
+    at(page, f"{url}?errors=1", 2)
+    heads = page.locator("#columns th")
+    assert [one.split()[0] for one in heads.all_inner_texts()] == ["Task", "Agent,", "Ended", "Steps", "Cost", "When"]
+    for head, (first, second) in {
+        "Task": ("ascending", "descending"),
+        "Steps": ("descending", "ascending"),
+        "Cost": ("descending", "ascending"),
+        "When": ("descending", "ascending"),
+    }.items():
+        for wanted in (first, second):
+            button = page.get_by_role("button", name=head, exact=True)
+            if (head, wanted) != ("When", first) or "sort" in page.url:
+                button.click()
+            until(page, f"document.querySelector('#columns [aria-sort$=ing]').innerText.startsWith('{head}')")
+            assert page.get_attribute("#columns [aria-sort$=ing]", "aria-sort") == wanted
+
+
+def test_what_a_recording_does_not_say_is_unknown(page: Any, tmp_path: Path) -> None:
+    header, *events = (json.loads(line) for line in HELLO.read_text(encoding="utf-8").splitlines())
+    events[0] |= {"started_at": "", "engine": "import:openai", "model": ""}
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(one) for one in (header, *events)) + "\n", encoding="utf-8")
+    with ViewerThread(tmp_path) as there:
+        for width in (1440, 390):
+            at(of_size(page, width), there, 1)
+            cells = page.locator("#sessions td").all_inner_texts()
+            assert "unknown" in cells[1]
+            assert all("unknown" in cells[place] for place in (4, 5)), cells
+            assert "just now" not in page.inner_text("body")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.parametrize("width", [960, 1080, 1440])
 def test_the_task_is_the_widest_column_of_the_table(blank: Any, url: str, width: int) -> None:
     page = of_size(blank, width)
     at(page, f"{url}?errors=1", 2)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     columns = {
-        one: page.locator(f".columns .{one}").bounding_box()["width"] for one in ("stands", "task", "made", "when")
+        one: page.locator(f"#columns .{one}").bounding_box()["width"]
+        for one in ("task", "made", "ended", "steps", "cost", "when")
     }
     assert columns["task"] == max(columns.values()) > 190

@@ -157,7 +157,7 @@ def test_what_is_known_of_a_file_stands_beside_its_session_and_in_the_list(page:
         page.goto(link_to(page, url, file))
         page.wait_for_selector(".step")
         assert page.inner_text("#about-record") == words
-        assert words in page.inner_text("#sessions a[aria-current]")
+        assert words in page.inner_text("#sessions tr:has(a[aria-current])")
     page.goto(link_to(page, url, "hello.jsonl"))
     page.wait_for_selector(".end")
     assert not page.is_visible("#about-record")

@@ -39,17 +39,22 @@ async def test_all_records_of_a_folder_are_listed_newest_first_a_page_at_a_time(
     assert loop["trouble"] is None
 
 
-@pytest.mark.parametrize("name", ["steps", "tokens", "cost", "duration", "errors", "title", "newest", "oldest"])
+@pytest.mark.parametrize(
+    "name", ["steps", "tokens", "cost", "duration", "errors", "title", "agent", "newest", "oldest"]
+)
 @pytest.mark.parametrize("sign", ["", "-"])
 async def test_every_order_lists_each_session_once_and_a_minus_turns_it_round(name: str, sign: str) -> None:
     async with viewing(RECORDS) as site:
         found = await _pages(site, f"sort={sign}{name}")
         other = await _pages(site, f"sort={'' if sign else '-'}{name}")
     field = {"cost": "cost_usd", "duration": "duration_ms", "newest": "created_at", "oldest": "created_at"}
-    values = [one[field.get(name, name)] for one in found]
+    values = [
+        (one[field.get(name, name)] or None) if name in ("newest", "oldest") else one[field.get(name, name)]
+        for one in found
+    ]
     assert len({one["id"] for one in found}) == len(found) == len(other)
-    known = [value.casefold() if name == "title" else value for value in values if value is not None]
-    descending = (name not in ("oldest", "title")) != bool(sign)
+    known = [value.casefold() if name in ("title", "agent") else value for value in values if value is not None]
+    descending = (name not in ("oldest", "title", "agent", "ending")) != bool(sign)
     assert known == sorted(known, reverse=descending)
     assert values[len(known) :] == [None] * (len(values) - len(known))
 
@@ -62,6 +67,10 @@ async def test_filters_narrow_the_list_and_facets_count_their_values() -> None:
         failed = await _pages(site, "errors=1")
         waiting = await _pages(site, "status=awaiting_input&reason=awaiting_input&agent=endstop&model=local")
         none = await site.get("/sessions?tool=no_such_tool")
+        limited = await _pages(site, f"ending={quote('limit of steps')}&check=unknown")
+    assert {one["ending"] for one in limited} == {"limit of steps"}
+    assert len(limited) == sum((one["ending"], one["check"]) == ("limit of steps", "unknown") for one in everything)
+    assert sum(facets["ending"].values()) == sum(facets["check"].values()) == len(everything)
     assert {one["status"] for one in exhausted} == {"exhausted"}
     assert all("list_files" in one["tools"] for one in exhausted)
     assert exhausted

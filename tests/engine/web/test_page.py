@@ -113,7 +113,7 @@ def test_a_question_is_answered_from_the_page(page: Any, shown: Site) -> None:
     ]
     begin(page, "ask")
     page.wait_for_selector("#composer .question >> text=Which port?")
-    assert page.text_content("#status").endswith("awaiting input")
+    assert page.text_content("#status").endswith("waits for an answer")
     page.fill("#composer textarea", "8080")
     page.click("#composer button")
     page.wait_for_selector(".end[data-status=completed]")
@@ -538,8 +538,8 @@ def test_the_list_shows_what_is_new_filters_and_reads_on_where_it_is_scrolled(pa
     for number in range(120):
         shown.keep([_run(f"run_many{number}")], f"many {number}", f"session_many{number:03}", created_at=AFTER_ALL)
     page.select_option("#filter", "awaiting_input")
-    page.wait_for_selector("#sessions a:has-text('awaiting input')")
-    until(page, "[...document.querySelectorAll('#sessions .status')].every(e => e.textContent.includes('awaiting'))")
+    page.wait_for_selector("#sessions tr:has-text('waits for an answer')")
+    until(page, "[...document.querySelectorAll('#sessions .status')].every(e => e.textContent.includes('waits for'))")
     page.select_option("#filter", "")
     page.wait_for_selector("#sessions >> text=many 119")
     seen = page.evaluate(SCROLLED_THROUGH)

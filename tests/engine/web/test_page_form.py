@@ -167,7 +167,7 @@ def test_the_shortcuts_are_listed_work_and_can_be_switched_off(open_page: Callab
     page = open_page()  # the switch is kept in the browser
     page.goto(shown.url)
     ids = [shown.keep_record(name) for name in ("hello", "greeting")]
-    page.wait_for_selector("#sessions li")
+    page.wait_for_selector("#sessions tr")
     page.focus("#home-link")
     page.keyboard.press("?")
     listed = page.locator("#shortcuts dt").all_text_contents()

@@ -108,7 +108,7 @@ def test_nothing_that_others_wrote_becomes_markup_or_is_obeyed(page: Any, shown:
         shown.keep([poisoned(bad, number)], bad, f"session_bad{number}")
         page.goto(f"{shown.url}#s/session_bad{number}")
         page.wait_for_selector(".end")
-        nothing_happened(page, bad, f"#sessions a[href$=session_bad{number}] >> text=completed")
+        nothing_happened(page, bad, f"#sessions tr:has(a[href$=session_bad{number}]) >> text=completed")
         go_home(page, shown)
     only_from_here(page, shown)
 
@@ -122,7 +122,7 @@ def nothing_happened(page: Any, bad: str, listed: str) -> None:
     page.keyboard.press("End")
     page.wait_for_selector(listed)
     assert page.evaluate("window.hit") is None, bad
-    parts = "#timeline :is(a:not(.markdown a[target=_blank]), form, meta, link), #sessions li > :not(a)"
+    parts = "#timeline :is(a:not(.markdown a[target=_blank]), form, meta, link), #sessions tr > :not(td)"
     foreign = (
         f"[...document.querySelectorAll('iframe, svg, object, embed, body style, body script, {parts}, #session img')]"
     )
@@ -130,7 +130,7 @@ def nothing_happened(page: Any, bad: str, listed: str) -> None:
     assert page.evaluate(foreign) == [], bad
     names = "[...document.querySelectorAll('*')].flatMap((element) => element.getAttributeNames())"
     assert page.evaluate(f"{names}.filter((name) => name.startsWith('on') || name === 'srcdoc')") == []
-    ours = ".fill, .mark, #verdict [style], #sessions, #sessions > li"
+    ours = ".fill, .mark, #verdict [style], #sessions, #sessions > tr"
     assert page.evaluate(f"document.querySelectorAll('[style]:not({ours})').length") == 0
     text = page.evaluate("document.body.textContent + document.title")
     assert BAD.findall(text) == []
