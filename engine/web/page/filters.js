@@ -51,6 +51,7 @@ export function filters(known, changed) {
     const words = label[name] ?? ((value) => value);
     const entries = Object.entries(facets[name] ?? {}).map(([value, count]) => [value, count === null ? words(value) : `${words(value)} (${count})`]);
     choices(menu, [["", "all"], ...entries], chosen, `${words(chosen)} (0)`);
+    if (name === "status" && known.includes("ending")) menu.closest("label").hidden = !chosen; // an address may still have one
     if (ALIKE.includes(name)) menu.closest("label").hidden = !known.includes(name) || (entries.length < 2 && !chosen);
   }
 
