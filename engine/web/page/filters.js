@@ -10,14 +10,13 @@ const MENUS = ["status", "ending", "check", "tool", "agent", "model"];
 /** Menus that are of no use where all sessions are alike. */
 const ALIKE = ["agent", "model"];
 const SORTS = {
-  "": "newest first", oldest: "oldest first", steps: "most steps", "-steps": "fewest steps", tokens: "most tokens", "-tokens": "fewest tokens",
-  cost: "highest cost", "-cost": "lowest cost", duration: "longest", "-duration": "shortest", errors: "most failed calls", "-errors": "fewest failed calls",
-  title: "task, A to Z", "-title": "task, Z to A", agent: "agent, A to Z", "-agent": "agent, Z to A", ending: "ending, A to Z", "-ending": "ending, Z to A",
+  "": "newest first", steps: "most steps", tokens: "most tokens", cost: "highest cost", duration: "longest", errors: "most failed calls",
+  title: "by task", agent: "by agent", ending: "by ending",
 };
 /** Orders that begin with what is least. */
 const ASCENDING = ["title", "agent", "ending"];
-/** Orders in the menu; the others are reached by the headings of the columns. */
-const OFFERED = ["", "oldest", "steps", "tokens", "cost", "duration", "errors", "title"];
+/** An order in words; a minus turns it round. */
+const orderWords = (sort) => (sort === "oldest" ? "oldest first" : sort[0] === "-" ? `${SORTS[sort.slice(1)]}, turned round` : SORTS[sort] ?? sort);
 
 const label = { status: (value) => STATUS[value]?.[2] ?? value };
 
@@ -38,7 +37,7 @@ export function filters(known, changed) {
   function show() {
     const given = listed();
     for (const name of MENUS) options(control(name), name, given[name] ?? "");
-    choices(control("sort"), OFFERED.map((value) => [value, SORTS[value]]), given.sort ?? "", SORTS[given.sort] ?? given.sort);
+    choices(control("sort"), Object.entries(SORTS), given.sort ?? "", orderWords(given.sort ?? ""));
     control("errors").checked = given.errors === "1";
     if (document.activeElement !== $("q")) $("q").value = given.q ?? "";
     const set = known.filter((name) => given[name] && name !== "sort" && name !== "q").length;
@@ -51,6 +50,7 @@ export function filters(known, changed) {
     const words = label[name] ?? ((value) => value);
     const entries = Object.entries(facets[name] ?? {}).map(([value, count]) => [value, count === null ? words(value) : `${words(value)} (${count})`]);
     choices(menu, [["", "all"], ...entries], chosen, `${words(chosen)} (0)`);
+    if (name === "status" && known.includes("ending")) menu.closest("label").hidden = !chosen; // an address may still have one
     if (ALIKE.includes(name)) menu.closest("label").hidden = !known.includes(name) || (entries.length < 2 && !chosen);
   }
 

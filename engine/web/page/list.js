@@ -10,7 +10,7 @@ const EVERY = 3000;
 const WHILE_READING = 700;
 const PAGE = 50;
 /** What each server can filter and sort by; the rest of an address is not asked of it. */
-const KNOWN = { server: ["status", "agent"], viewer: ["q", "ending", "check", "tool", "agent", "model", "errors", "sort"], file: [] }[mode];
+const KNOWN = { server: ["status", "agent"], viewer: ["q", "status", "ending", "check", "tool", "agent", "model", "errors", "sort"], file: [] }[mode];
 
 let sessions = [];
 let next = null;

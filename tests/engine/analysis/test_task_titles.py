@@ -21,7 +21,7 @@ UPLOADED = "I've uploaded a python code repository in the directory /home/a/b/c/
         (f"{SWE}Auth failed\n### Environment\n* Version: 3", "Auth failed"),
         (f"{SWE}<!-- read this\nfirst --><!-- and this -->\n**Describe the bug**\nIt hangs\n", "It hangs"),
         ("<pr_description>\nConsider the following:\nAn empty list fails\n</pr_description>\n# Rules", "An empty"),
-        ("<uploaded_files>\n/w\n</uploaded_files>\n<issue_description>\n# Lost `x`\nbody\n</issue_description>", "Lost `x`"),
+        ("<uploaded_files>\n/w\n</uploaded_files>\n<issue_description>\n# Lost `x`\n</issue_description>", "Lost `x`"),
         ("Customer information:\nMei\n\nCustomer request:\nReturn the lamp.", "Return the lamp."),
         ("### Bug report\n- [x] I have searched\nIt hangs", "It hangs"),
         ("Write a <task> element", "Write a <task> element"),
