@@ -65,6 +65,7 @@ def test_a_snapshot_of_the_record_is_that_of_the_follower(tmp_path: Path) -> Non
     for number in range(4):
         one.step("", [ToolCall(f"c{number}", "bash", "{}")], [ToolResult(f"c{number}", "bash", "same")])
     kept, read = one.snapshot(), snapshot_of_record(tmp_path / "run.jsonl", "s", one.policy)
+    one.abandon()
     assert (read.facts, read.history, read.recent) == (kept.facts, kept.history, kept.recent)
     assert (read.seq, read.nudged, read.messages, read.finished) == (kept.seq, kept.nudged, kept.messages, False)
 
@@ -73,6 +74,7 @@ def test_a_run_whose_record_ends_in_a_step_has_ended(tmp_path: Path) -> None:
     one = Follower("agent", record=tmp_path / "run.jsonl", session_id="s", clock=FakeClock())
     one.prompt("go")
     one.response("", [ToolCall("c1", "bash", "{}")])
+    one.abandon()
     assert snapshot_of_record(tmp_path / "run.jsonl", "s", one.policy).finished
 
 
