@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from .call_results import edges
+from .call_results import EDGE, edges
 from .call_verbs import MAX_FILES
 from .shell_syntax import NO_FILES
 
@@ -142,6 +142,21 @@ _OPENED = re.compile(
 def files_in_code(code: str) -> tuple[str, ...]:
     """Return the files that a program text writes under literal names."""
     return file_names(found["file"] or found["file2"] or found["file3"] for found in _OPENED.finditer(code))
+
+
+# ---- in what a tool answers
+
+_ANSWERED = re.compile(
+    r"\[File: (?P<shown>[^\n()]{1,300}?)(?: \(\d+ lines total\))?\]"
+    r"|(?:The |Your )?[Ff]ile:? [`'\"]?(?P<named>[^\s`'\"]{1,300})[`'\"]?"
+    r" (?:has been|was) (?:successfully )?(?:edited|updated|created|written|saved|overwritten)\b"
+)
+
+
+def file_in_answer(content: str) -> str:
+    """Return the file that an editor's answer names at its beginning; empty if it names none."""
+    found = _ANSWERED.match(content.lstrip()[:EDGE])
+    return "" if found is None else found["shown"] or found["named"]
 
 
 # ---- in what a program prints
