@@ -130,9 +130,8 @@ def _named_edits(given: Any, name: str) -> Iterator[FileEdit]:
         yield FileEdit(path=path, how="insert", new=TextPlace((key,)), at=str(given.get("insert_line", "")))
     elif path and isinstance(given.get("insert_text"), str):
         yield FileEdit(path=path, how="insert", new=TextPlace(("insert_text",)), at=str(given.get("insert_line", "")))
-    elif path and (not editor or subcommand == "create") and not _text_key(given, _OLD):
-        if key := _text_key(given, _WHOLE):
-            yield FileEdit(path=path, how="write", new=TextPlace((key,)))
+    elif path and (not editor or subcommand == "create") and not _text_key(given, _OLD) and _text_key(given, _WHOLE):
+        yield FileEdit(path=path, how="write", new=TextPlace((_text_key(given, _WHOLE),)))
 
 
 def _replaced(given: Mapping[str, Any], path: str, above: tuple[str | int, ...]) -> Iterator[FileEdit]:
@@ -253,7 +252,8 @@ def _units(text: str) -> int:
 def _answered_edits(given: Any, content: str) -> Iterator[FileEdit]:
     """Yield the change of the file that an editor's answer names, where the call names none: it was open."""
     if file := file_in_answer(content):
-        yield FileEdit(path=file)
+        key = _text_key(given, ("text", "replacement_text", *_NEW)) if isinstance(given, Mapping) else ""
+        yield FileEdit(path=file, how="insert", new=TextPlace((key,))) if key else FileEdit(path=file)
 
 
 def _decoded(arguments: str) -> Any:

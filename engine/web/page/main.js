@@ -1,5 +1,5 @@
 // The page: which session is open (the hash names it), a new one, the token, the keys.
-import { placeOf } from "./address.js";
+import { placeOf, VIEWS } from "./address.js";
 import { ask, asking, mode, readOnly, token, words } from "./api.js";
 import { attempt, boxOf, sendByKey } from "./composer.js";
 import { $, h, put } from "./dom.js";
@@ -132,6 +132,7 @@ const KEYS = {
   D: [null, () => open?.next("decision", true)],
   e: ["to the end of the timeline", () => open?.toEnd()],
   t: ["open or close the traces of all decisions", () => traces()],
+  ...Object.fromEntries(VIEWS.map((view, place) => [`${place + 1}`, [`the view of ${view === "conversation" ? "the conversation" : view}`, () => open?.view(view)]])),
   r: ["replay; then ← → by moment, Page keys by step, Space plays", () => open?.toggleReplay()],
   "?": ["this list", () => help()],
 };

@@ -1,7 +1,6 @@
 // What is shown, as a fold of the events, live or replayed. Lists only grow, and an item keeps its place and its kind;
 // `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
-import { endOf } from "./call_end.js";
 import { checks } from "./checks.js";
 import { planOf, takesPlans } from "./plan.js";
 import { counted, number, parsed } from "./text.js";
@@ -152,9 +151,7 @@ const HEARD = {
   RESUME_DIVERGED(run, { at, recorded, now }) {
     note(run, "warn", "≠", `From event ${at} on it differs: ${now}, not ${recorded}`);
   },
-  ALARM_RAISED(run, { policy, reason, detail, step }) {
-    note(run, "warn", "!", `Alarm: ${policy} would have stopped it after step ${step}: ${reason}`, detail);
-  },
+  ALARM_RAISED: (run, alarm) => add(run, { kind: "alarm", alarm }),
   MESSAGE_ADDED(run, { text, origin, message_id }) {
     add(run, { kind: "message", origin, text, id: message_id ?? "" });
   },
@@ -266,7 +263,7 @@ const HEARD = {
     if (["ok", "error", "rejected"].includes(status)) run.toolCalls += 1;
     const call = callOf(run, call_id, name);
     const plan = run.planning.has(name) ? planOf(call.args, content) : null;
-    touch(run, call, { running: false, done: true, status, end: endOf(run, event), judged, result: content ?? "", plan, images, until: run.t });
+    touch(run, call, { running: false, done: true, status, end: judged?.end ?? "unknown", judged, result: content ?? "", plan, images, until: run.t });
     if (plan && run.round) touch(run, run.round, { goal: parsed(call.args).goal });
   },
   COMPLETION_ACCEPTED(run, event) {

@@ -12,6 +12,7 @@ import { begin, fold, known, openQuestions, take } from "./model.js";
 import { showStatus } from "./rows.js";
 import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
+import { tabs } from "./tabs.js";
 import { linkTarget } from "./target.js";
 import { lasted, oneLine } from "./text.js";
 import { unheardMessages } from "./unheard.js";
@@ -52,6 +53,15 @@ export function openSession(place, { say, connected }) {
   const target = linkTarget(root, jump.show, (words) => trouble(words && new Error(words)));
   root.replaceChildren();
   let show = timeline(root, id);
+  const views = tabs(id, view);
+
+  /** Show a view, and let the address say so. */
+  function view(name) {
+    end.leave();
+    views.show(name);
+    setPlace(name === "conversation" ? { id } : { id, view: name });
+    scroll.scrollTop = Math.min(scroll.scrollTop, $("tabs").offsetTop);
+  }
 
   // events
 
@@ -91,6 +101,7 @@ export function openSession(place, { say, connected }) {
   /** Go to another place in this session. */
   function goTo(there) {
     trouble(null);
+    views.show(there.view ?? "conversation");
     target.aim(there.run === undefined ? null : there);
     if (there.run === undefined) return;
     end.leave();
@@ -105,7 +116,9 @@ export function openSession(place, { say, connected }) {
 
   function count() {
     counting = 0;
-    if (!closed) jump.count();
+    if (closed) return;
+    jump.count();
+    views.update(replay ? replay.state : state);
   }
 
   // the head and the box
@@ -169,13 +182,14 @@ export function openSession(place, { say, connected }) {
 
   function announce(event) {
     if (event.type === "STEP_STARTED") say(event.closing ? "Closing step" : `Step ${event.step}`);
-    else if (event.type === "QUESTION_ASKED") say([`It asks you: ${event.text}`, ...(event.pending_issues ?? [])].join("\nstill open: "));
+    else if (event.type === "QUESTION_ASKED") say([`It asks: ${event.text}`, ...(event.pending_issues ?? [])].join("\nstill open: "));
     else if (event.type === "COMPLETION_REJECTED") say("Not accepted as complete");
     else if (event.type === "TOOL_CALL_RESULT" && (event.judged ? isFailure(event.judged.end) : event.status === "error")) say(`${event.name} failed`);
     else if (event.type === "RUN_FINISHED") say(ending({ outcome: event.outcome, failure: null, cause: "" }).title);
   }
 
   function toEnd() {
+    views.show("conversation");
     setPlace({ id });
     end.go();
   }
@@ -187,6 +201,7 @@ export function openSession(place, { say, connected }) {
     for (; replay.at < position; replay.at++) take(replay.state, events[replay.at]);
     show(replay.state);
     head(replay.state);
+    counting ||= setTimeout(count, COUNT_EVERY);
   }
 
   function toggleReplay() {
@@ -228,8 +243,8 @@ export function openSession(place, { say, connected }) {
     else act(sure, "DELETE", "", () => (location.hash = ""));
   };
   for (const [kind, [back, forth]] of ["error", "decision"].map((kind) => [kind, $(`${kind}-jump`).querySelectorAll("button")])) {
-    back.onclick = () => jump.next(kind, true);
-    forth.onclick = () => jump.next(kind);
+    back.onclick = () => (views.show("conversation"), jump.next(kind, true));
+    forth.onclick = () => (views.show("conversation"), jump.next(kind));
   }
   root.addEventListener("go-on", goOn);
   function goOn() {
@@ -316,8 +331,11 @@ export function openSession(place, { say, connected }) {
   goTo(place);
   start();
   return {
-    id, goTo,
-    next: jump.next,
+    id, goTo, view,
+    next(kind, back) {
+      views.show("conversation");
+      jump.next(kind, back);
+    },
     toggleReplay: () => $("replay").hidden || toggleReplay(),
     toEnd,
     close() {
@@ -327,6 +345,7 @@ export function openSession(place, { say, connected }) {
       stream?.stop();
       end.close();
       jump.close();
+      views.close();
       target.aim(null);
       clearTimeout(counting);
       clearTimeout(again);

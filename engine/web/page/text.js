@@ -67,6 +67,20 @@ export function brief(json) {
   return oneLine(said.join(" "), 140) + (shown.length < Object.keys(given).length ? " …" : "");
 }
 
+const COMMAND = ["command", "cmd", "commands", "script", "code", "query", "pattern", "url", "prompt"];
+
+/** The argument that matters: a command, a file and what is looked for; else the arguments in one line. */
+export function gist(json, longest) {
+  const given = parsed(json || "{}");
+  if (!given || typeof given !== "object") return oneOf(json, longest);
+  const command = COMMAND.map((name) => given[name]).find((value) => typeof value === "string" || Array.isArray(value));
+  const text = Array.isArray(command) ? command.slice(/^(?:\/bin\/)?(?:ba|z)?sh$/.test(command[0]) ? 2 : 0).map((one) => `${one}`).join(" ") : command;
+  const file = fileOf(given);
+  return oneOf(file ? (text && text.length < 40 ? `${text} ${file}` : file) : (text ?? brief(json)), longest);
+}
+
+const oneOf = (text, longest) => (text.length > longest ? `${text.slice(0, longest)}…` : text);
+
 // made once: to look up a language takes longer than to write some hundred numbers
 const FIGURES = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
 const DAYS = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });

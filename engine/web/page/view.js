@@ -4,11 +4,12 @@ import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
 import { endCard, list } from "./card.js";
 import { isFailure } from "./call_end.js";
 import { checkLine } from "./checks.js";
+import { traceView } from "./decisions.js";
 import { output } from "./output.js";
 import { prose } from "./prose.js";
 import { linkTo, showStatus } from "./rows.js";
 import { brief, called, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
-import { cutWords, decisionWords, fact, failureWords, RESULT, resultOf, skippedWords } from "./words.js";
+import { alarmWords, cutWords, decisionWords, fact, failureWords, RESULT, resultOf, skippedWords, stateOf } from "./words.js";
 
 /** Shows any state of the fold of session `id` in `root`, changing only what differs. */
 export function timeline(root, id) {
@@ -104,6 +105,13 @@ function strike(node, part) {
   node.title = part.void ? "void: another attempt took its place" : "";
 }
 
+/** A command as it was typed, or the arguments in one line. */
+function briefly(args) {
+  const given = parsed(args || "{}");
+  const command = given && typeof given === "object" && !fileOf(given) && Object.keys(given).length === 1 ? given.command ?? given.cmd ?? given.commands : undefined;
+  return typeof command === "string" ? oneLine(command, 140) : brief(args);
+}
+
 const KIND_WORDS = { completion: "signals completion", question: "asks", think: "thinks", provider: "run by the provider" };
 
 function callView(first) {
@@ -111,9 +119,10 @@ function callView(first) {
   const words = h("span", { class: "why" });
   const given = h("code", { class: "brief" });
   const took = h("span", { class: "faint" });
+  const exit = h("span", { class: "exit" });
   const kind = KIND_WORDS[first.does];
   const head = h("div", { class: "call-head" }, sign, h("strong", {}, first.name), kind ? h("span", { class: "badge" }, kind) : null,
-    given, words, took, linkButton(`this call of ${oneLine(first.name, 60)}`));
+    exit, given, words, took, linkButton(`this call of ${oneLine(first.name, 60)}`));
   const live = h("pre", { class: "args" });
   const writer = new Writer(live);
   const all = argumentsOf(() => first);
@@ -138,9 +147,11 @@ function callView(first) {
       put(sign, call.asks && !call.status ? "?" : mark);
       put(took, call.status && call.ran !== null ? lasted(call.until - call.ran) : "");
       const now = call.asks ? "waits for your answer" : call.done ? (call.running ? "running …" : "") : "writing …";
-      words.className = `why ${call.accepted ? "quiet" : tone}`;
-      put(words, call.accepted ? "accepted" : call.status === "skipped" ? skippedWords(call) : call.status ? why : now);
-      const short = call.done ? brief(call.args) : "";
+      const code = call.judged?.code;
+      put(exit, code == null ? "" : `exit code ${code}`);
+      words.className = `why ${call.accepted ? "quiet" : tone}${call.end === "unknown" && call.status === "ok" ? " faint" : ""}`;
+      put(words, call.accepted ? "accepted" : call.status === "skipped" ? skippedWords(call) : call.status ? (call.status === "ok" || !why ? stateOf(call)[2] : why) : now);
+      const short = call.done ? briefly(call.args) : "";
       put(given, call.plan || (kind && call.does !== "provider") ? "" : short);
       given.classList.toggle("more", short.includes("…"));
       live.hidden = call.done;
@@ -261,23 +272,9 @@ function formatted(text, what) {
   return node;
 }
 
-function decisionView({ round, decision }) {
-  const body = h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": `Trace of round ${round}` });
-  const rule = plain(decision.rule ?? "");
-  const node = h("details", { class: "decision", ontoggle: fill },
-    h("summary", {}, h("span", { "aria-hidden": "true" }, "⚖ "), `Round ${round}: ${decisionWords(decision)}`, h("span", { class: "faint" }, rule ? ` · by ${rule}` : "")),
-    body);
-  function fill() {
-    if (body.firstChild) return;
-    const rows = (decision.trace ?? []).map((one) => h("tr", one.said ? { class: "spoke" } : {},
-      h("th", { scope: "row" }, one.rule),
-      h("td", {}, ...Object.entries(one.saw ?? {}).map(([name, value]) => h("div", {}, `${name} = `, h("code", {}, oneLine(fact(value), 200))))),
-      h("td", {}, one.said || "–")));
-    const heads = ["rule", "saw", "said"].map((word) => h("th", { scope: "col" }, word));
-    if (!rows.length) return body.append(h("p", { class: "faint" }, "Its trace was not recorded"));
-    body.append(h("table", {}, h("caption", { class: "faint" }, "Each rule that was asked, in order"),
-      h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows)));
-  }
+function decisionView(item) {
+  const node = traceView(item, "", "decision");
+  node.querySelector("summary").append(h("span", { "aria-hidden": "true" }, "⚖ "), `Decision: ${decisionWords(item.decision)}`);
   return { node };
 }
 
@@ -299,10 +296,11 @@ function compactedView({ event }) {
 }
 
 function evaluationView({ verdict, name, details }) {
-  const said = { passed: ["good", "✔", "the work passed"], failed: ["bad", "✘", "the work failed"] }[verdict] ?? ["bad", "✘", "no verdict"];
-  const by = name ? ` by ${called(name)}` : "";
-  return line(said[0], said[1], `Evaluation${by}`, said[2],
-    Object.keys(details).length ? folded("details", () => pretty(JSON.stringify(details))).node : null);
+  const [tone, sign, said] = { passed: ["good", "✔", "passed"], failed: ["bad", "✘", "failed"] }[verdict] ?? ["quiet", "○", "got no verdict"];
+  const file = Object.hasOwn(details, "label") ? "labels" : name && called(name);
+  const by = /label/i.test(`${name} ${file}`) ? `, by the labels${name ? ` in ${called(name)}` : ""}` : file ? `, by ${file}` : "";
+  const facts = Object.entries(details);
+  return line(tone, sign, "Evaluation", `the work ${said}${by}`, facts.length ? folded("details", () => facts.map(([key, value]) => `${plain(key)}: ${fact(value)}`).join("\n")).node : null);
 }
 
 /** At 100 % the card of the end says what was done. */
@@ -339,6 +337,7 @@ const KINDS = {
     return { node };
   },
   decision: decisionView,
+  alarm: ({ alarm }) => line("warn", "!", "Alarm", alarmWords(alarm)),
   rejected: rejectedView,
   phase: phaseView,
   compacted: compactedView,

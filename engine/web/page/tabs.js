@@ -1,0 +1,78 @@
+// The views of a session: tabs over one panel each. The address names the one that is shown.
+import { VIEWS } from "./address.js";
+import { $, h, put } from "./dom.js";
+import { callsOf, callsView } from "./calls.js";
+import { changesView } from "./changes.js";
+import { decisionsView } from "./decisions.js";
+import { requestsView } from "./requests.js";
+import { isFailure } from "./call_end.js";
+import { number } from "./text.js";
+
+const MADE = { changes: changesView, calls: callsView, requests: requestsView, decisions: decisionsView };
+
+/** Tabs for session `id`. `went(view)` is told which one a reader has chosen. */
+export function tabs(id, went) {
+  const bar = $("tabs");
+  let chosen = VIEWS[0];
+  let drawn = {};
+  let state = null;
+  const made = VIEWS.map((view) => h("button", {
+    role: "tab", id: `tab-${view}`, "aria-controls": `panel-${view}`, onclick: () => went(view),
+  }, view[0].toUpperCase() + view.slice(1)));
+  bar.replaceChildren(...made);
+  bar.onkeydown = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const next = made[(VIEWS.indexOf(chosen) + step + made.length) % made.length];
+    next.click();
+    next.focus();
+  };
+
+  function draw() {
+    const make = MADE[chosen];
+    if (!make || !state || drawn[chosen] === state.stamp) return;
+    const panel = $(`panel-${chosen}`);
+    panel.view ??= make(panel, id);
+    panel.view(state);
+    drawn[chosen] = state.stamp;
+  }
+
+  function show(view) {
+    chosen = view;
+    for (const [place, name] of VIEWS.entries()) {
+      made[place].ariaSelected = name === view;
+      made[place].tabIndex = name === view ? 0 : -1;
+      $(`panel-${name}`).hidden = name !== view;
+    }
+    draw();
+  }
+  show(chosen);
+
+  return {
+    show,
+    get chosen() {
+      return chosen;
+    },
+    /** Bring the names of the tabs, and the view that is shown, up to date. */
+    update(now) {
+      state = now;
+      bar.hidden = !now.runs.length;
+      const calls = callsOf(now);
+      const files = new Set(calls.flatMap(({ call }) => call.judged?.files ?? []));
+      put($("tab-changes"), `Changes ${number(files.size)}`);
+      put($("tab-calls"), `Calls ${number(calls.length)} (${number(calls.filter(({ call }) => isFailure(call.end)).length)} failed)`);
+      draw();
+    },
+    close() {
+      bar.replaceChildren();
+      bar.hidden = true;
+      for (const view of VIEWS.slice(1)) {
+        $(`panel-${view}`).replaceChildren();
+        delete $(`panel-${view}`).view;
+      }
+      for (const view of VIEWS) $(`panel-${view}`).hidden = view !== VIEWS[0];
+      drawn = {};
+    },
+  };
+}
