@@ -3,7 +3,7 @@
 
 import { checks } from "./checks.js";
 import { planOf, takesPlans } from "./plan.js";
-import { counted, number, parsed } from "./text.js";
+import { counted, number, parsed, questionText } from "./text.js";
 
 export const begin = () => ({ stamp: 0, runs: [] });
 
@@ -137,7 +137,7 @@ function callOf(run, id, name, attempt = "") {
 /** The call that waits for an answer: a sub-agent's question is that of its call. */
 const asking = ({ asker, call_id }) => asker?.call_id ?? call_id;
 
-const pose = (run, { text, pending_issues: issues = [] }) => add(run, { kind: "question", text, issues });
+const pose = (run, question) => add(run, { kind: "question", question, issues: question.pending_issues ?? [] });
 
 const HEARD = {
   RUN_RESUMED(run, event) {
@@ -296,7 +296,7 @@ const HEARD = {
     else if (edited) set(run, call_id, { args: JSON.stringify(edited) });
     const paused = run.previous?.items.at(-1);
     if (paused?.kind === "end") touch(run, paused, { answered: true });
-    add(run, { kind: "answered", question: question?.text ?? "", text });
+    add(run, { kind: "answered", question: question ? questionText(question) : "", text });
     if (again) pose(run, question);
   },
   THOUGHT_RECORDED(run, { call_id, text }) {

@@ -14,7 +14,7 @@ import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
 import { tabs } from "./tabs.js";
 import { linkTarget } from "./target.js";
-import { lasted, oneLine } from "./text.js";
+import { lasted, oneLine, questionText } from "./text.js";
 import { unheardMessages } from "./unheard.js";
 import { timeline } from "./view.js";
 import { ending, underWay } from "./words.js";
@@ -182,7 +182,7 @@ export function openSession(place, { say, connected }) {
 
   function announce(event) {
     if (event.type === "STEP_STARTED") say(event.closing ? "Closing step" : `Step ${event.step}`);
-    else if (event.type === "QUESTION_ASKED") say([`It asks: ${event.text}`, ...(event.pending_issues ?? [])].join("\nstill open: "));
+    else if (event.type === "QUESTION_ASKED") say([`It asks: ${questionText(event)}`, ...(event.pending_issues ?? [])].join("\nstill open: "));
     else if (event.type === "COMPLETION_REJECTED") say("Not accepted as complete");
     else if (event.type === "TOOL_CALL_RESULT" && (event.judged ? isFailure(event.judged.end) : event.status === "error")) say(`${event.name} failed`);
     else if (event.type === "RUN_FINISHED") say(ending({ outcome: event.outcome, failure: null, cause: "" }).title);

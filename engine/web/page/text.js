@@ -54,6 +54,9 @@ export function fileOf(given) {
   return named.find((value) => typeof value === "string") ?? "";
 }
 
+/** A question in a line: of an approval without the arguments, which stand beside it. */
+export const questionText = ({ text, tool }) => (tool ? `May ${tool} run?` : text);
+
 /** Arguments that say what a file is to hold: edits.js shows them. */
 const CHANGE = /^(?:old|new|search|replace|patch|diff|edits|insert_|content|file_text)/;
 

@@ -7,6 +7,7 @@ import { checkLine } from "./checks.js";
 import { traceView } from "./decisions.js";
 import { output } from "./output.js";
 import { prose } from "./prose.js";
+import { askedView } from "./question.js";
 import { linkTo, showStatus } from "./rows.js";
 import { brief, called, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
 import { alarmWords, cutWords, decisionWords, fact, failureWords, RESULT, resultOf, skippedWords, stateOf } from "./words.js";
@@ -27,7 +28,48 @@ function runView(run) {
     : h("div", { class: "said you" }, h("h3", {}, run.place ? `${which}: ` : "", asked), said(run.prompt, "the prompt"));
   const items = new Children(body, itemView);
   const node = h("section", { class: "run", "aria-label": which, "data-run": run.place + 1 }, head, body);
-  return { node, update: (now) => items.show(now.items) };
+  let folded = "";
+  return {
+    node,
+    update(now) {
+      items.show(now.items);
+      const news = `${now.items.length} ${!!now.outcome}`;
+      if (folded !== news) foldLooks(body);
+      folded = news;
+    },
+  };
+}
+
+/** Steps in a row that only looked at one file become one line that opens. */
+function foldLooks(body) {
+  let group = null;
+  for (const node of [...body.children]) {
+    if (node.matches(".looks")) {
+      group = node.querySelector(".step") ? { file: node.dataset.look, fold: node } : (node.remove(), null);
+      continue;
+    }
+    const file = node.dataset.look;
+    if (!file || group?.file !== file) {
+      group = file ? { file, first: node } : null;
+      continue;
+    }
+    if (!group.fold) {
+      group.fold = h("details", { class: "looks", "data-look": file }, h("summary"));
+      group.first.before(group.fold);
+      group.fold.append(group.first);
+    }
+    group.fold.append(node);
+    const steps = [...group.fold.querySelectorAll(".step")].map((one) => one.dataset.step);
+    group.fold.firstChild.replaceChildren(`Steps ${steps[0]} to ${steps.at(-1)}: ${steps.length} looks at `, h("code", {}, file));
+  }
+}
+
+/** The one file that all calls of a finished step looked at; "" where it did anything else. */
+function lookOf({ done, parts }) {
+  const calls = parts.filter(({ kind }) => kind === "call");
+  const file = calls[0]?.judged?.looked_at;
+  const only = parts.every((part) => !part.void && ["text", "reasoning", "call"].includes(part.kind));
+  return done && only && file && calls.every((call) => call.judged?.looked_at === file && !isFailure(call.end)) ? file : "";
 }
 
 /** An item's node, which says what it is: what jumps and links look for (jump.js). */
@@ -65,6 +107,7 @@ function stepView({ kind, number, closing }) {
     node,
     update(now) {
       node.dataset.done = now.done;
+      if (kind === "step") node.dataset.look = lookOf(now);
       put(goal, now.goal ? `: ${oneLine(`${now.goal}`, 120)}` : "");
       const took = now.done && kind === "step" ? lasted(now.until - now.t) : "";
       put(figures, [took, now.model, tokens(now.usage)].filter(Boolean).join(" · "));
@@ -328,7 +371,8 @@ const KINDS = {
     : line("bad", "✘", "The request failed", failureWords(failure)),
   message: ({ origin, text }) => origin === "user" ? quote("you", "You, while it ran", text) : quote("loop", origin === "handler" ? "▸ A handler" : `▸ The loop: ${plain(origin)}`, text),
   thought: ({ text }) => quote("thought", "◇ Thought", text, formatted(text, "the thought")),
-  question: ({ text, issues }) => quote("question", "? It asks you", text, h("div", {}, said(text, "the question"), list("Still open", issues))),
+  question: ({ question, issues }) => quote("question", question.tool ? "? It asks for approval" : "? It asks", "",
+    h("div", {}, question.tool ? askedView(question) : said(question.text, "the question"), list("Still open", issues))),
   answered: ({ question, text }) => quote("you", "You answered", question ? `${question}\n→ ${text}` : text),
   cut: (item) => {
     const [head, text] = cutWords(item);

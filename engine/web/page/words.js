@@ -1,5 +1,5 @@
 // Words for states and ends, as in the terminal (engine/cli/views/text.py), with what to do here.
-import { called, counted, duration, money, number, oneLine, plain } from "./text.js";
+import { called, counted, duration, money, number, oneLine, plain, questionText } from "./text.js";
 
 /** Of each status: tone, sign and word. Never the colour alone. */
 export const STATUS = {
@@ -182,7 +182,7 @@ export function ending(run) {
       const all = (kind) => asked.length > 0 && asked.every(kind);
       const title = all((one) => one.extends) ? "More steps?" : all(yesNo) ? "Please confirm" : "A question for you";
       return { tone: "main", sign: "?", title,
-        text: asked.map((question) => question.text).join("\n\n"), advice: "The run waits for the answer, and goes on from it." };
+        text: asked.map(questionText).join("\n\n"), advice: "The run waits for the answer, and goes on from it." };
     }
   }
 }
@@ -220,7 +220,8 @@ export const REASONS = {
   cancelled: "it was cancelled",
 };
 
-export const reasonWords = (reason) => REASONS[reason] ?? `its program called this “${plain(reason)}”`;
+/** `short`: for a menu, where a name that a program gave its ending stands alone. */
+export const reasonWords = (reason, short = false) => REASONS[reason] ?? (short ? plain(reason) : `its program called this “${plain(reason)}”`);
 
 /** What each rule and guard looks at (decision/rules.py, decision/guards.py). */
 const RULES = {
