@@ -75,7 +75,7 @@ def file_edits(name: str, arguments: str, files: Sequence[str], content: str, fa
     """
     given = _decoded(arguments)
     found = [] if failed else list(_named_edits(given, name))
-    command = shell_command(name, arguments) if not found else ""
+    command = shell_command(name, arguments) or _line_edit(given) if not found else ""
     if command:
         found = list(_commanded_edits(command, _places(given), content, failed))
     if failed:
@@ -158,6 +158,12 @@ def _patches(text: str, argument: tuple[str | int, ...], path: str = "", within:
 
 
 # ---- shell commands
+
+
+def _line_edit(given: Any) -> str:
+    """Return an edit of the open file that SWE-agent's tools `edit` and `insert` were given as text; else nothing."""
+    command = given.get("command") if isinstance(given, Mapping) else None
+    return command if isinstance(command, str) and _LINE_EDIT.match(command) else ""
 
 
 def _commanded_edits(

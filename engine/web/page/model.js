@@ -3,7 +3,7 @@
 
 import { checks } from "./checks.js";
 import { planOf, takesPlans } from "./plan.js";
-import { counted, number, parsed, questionText } from "./text.js";
+import { counted, number, parsed, plain, questionText } from "./text.js";
 
 export const begin = () => ({ stamp: 0, runs: [] });
 
@@ -308,7 +308,7 @@ const HEARD = {
   CONTEXT_COMPACTED: (run, event) => add(run, { kind: "compacted", event }),
   STAGE_FINISHED(run, { stage, status, detail = "" }) {
     if (stage === "run") run.doing = "evaluating";
-    if (!["ok", "skipped", "absent"].includes(status) && stage !== "run") note(run, "quiet", "·", `${stage}: ${status}`, detail);
+    if (!["ok", "skipped", "absent"].includes(status) && stage !== "run") note(run, "quiet", "·", `${plain(stage)}: ${plain(status)}`, detail);
   },
   EVALUATION_FINISHED(run, { verdict, name = "", details = {} }) {
     add(run, { kind: "evaluation", verdict, name, details });

@@ -8,7 +8,7 @@ const MARKS = /^(?:diff --git |@@ -\d|\*\*\* Begin Patch)|^ {0,3}(?:#{1,6} |[-*+
 
 /** `show(text, done)` brings `node` up to date; `what` says what it is, for the button that copies it. */
 export function prose(name, what) {
-  const body = h("div", { class: `${name} words` });
+  const body = h("blockquote", { class: `${name} words` });
   const tools = h("div", { class: "tools" });
   const node = h("div", { class: "block" }, body, tools);
   let writer = new Writer(body);

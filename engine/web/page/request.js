@@ -49,7 +49,7 @@ export function requestParts({ model, system, messages = [], tools = [], source,
 
 const section = (title, nodes) => h("section", {}, h("h3", {}, title), ...nodes);
 
-const long = (text, what, form = "words", tag = "div") => output(text, { what, form, tag, lines: 20 }).node;
+const long = (text, what, form = "words", tag = "blockquote") => output(text, { what, form, tag, lines: 20 }).node;
 
 function message({ role, text, content, calls = [], reasoning = [], name, status, images = [] }) {
   const heading = [ROLES[role] ?? role, name && `of ${name}`, status && status !== "ok" && status].filter(Boolean).join(" ");

@@ -88,7 +88,7 @@ async function showRequest(id, step) {
 const requestButton = (step) => h("button", { type: "button", class: "tool request", "aria-haspopup": "dialog", title: `What the model was sent in ${step}` }, "Request");
 
 /** Words of a person or of the loop: as they are, the first lines of long ones. */
-const said = (text, what) => output(text, { what, form: "words", tag: "div", lines: 20 }).node;
+const said = (text, what) => output(text, { what, form: "words", tag: "blockquote", lines: 20 }).node;
 
 /** Copies the address of the item that it is in; session.js acts on it. */
 const linkButton = (what) => h("button", { type: "button", class: "link", title: `Copy the link to ${what}`, "aria-label": `Copy the link to ${what}` }, "#");
@@ -165,7 +165,7 @@ function callView(first) {
   const exit = h("span", { class: "exit" });
   const kind = KIND_WORDS[first.does];
   const head = h("div", { class: "call-head" }, sign, h("strong", {}, first.name), kind ? h("span", { class: "badge" }, kind) : null,
-    exit, given, words, took, linkButton(`this call of ${oneLine(first.name, 60)}`));
+    words, exit, given, took, linkButton(`this call of ${oneLine(first.name, 60)}`));
   const live = h("pre", { class: "args" });
   const writer = new Writer(live);
   const all = argumentsOf(() => first);

@@ -165,13 +165,13 @@ export function ending(run) {
     }
     case "exhausted": {
       const [title, advice] = LIMITS[reason] ?? [`Stopped: ${reasonWords(reason)}`, ""];
-      return { tone, sign, title: title + (work ? `, work ${work}` : ""), who, text: outcome.detail,
+      return { tone, sign, title: title + (work ? `, work ${work}` : ""), who, text: plainly(outcome.detail ?? ""),
         advice: run.accepted ? "It was reported as done before that, and the run went on." : `The task was not reported as done. ${advice}` };
     }
     case "failed": {
       const title = { refusal: "Refused", internal_error: "Failed inside endstop" }[reason] ?? "Failed";
       const known = failure && reason === "provider_error";
-      return { tone: "bad", sign: "✘", title, text: known ? failureWords(failure) : outcome.detail,
+      return { tone: "bad", sign: "✘", title, text: known ? failureWords(failure) : plainly(outcome.detail ?? ""),
         advice: known && FAILURES[failure.kind] };
     }
     case "cancelled":
@@ -190,7 +190,7 @@ export function ending(run) {
 export function failureWords(failure) {
   const status = failure.status ? `${failure.status}: ` : "";
   const wait = failure.retry_after != null ? ` (retry after ${failure.retry_after} s)` : "";
-  return `${failure.kind}: ${status}${failure.message}${wait}`;
+  return `${plain(failure.kind)}: ${status}${failure.message}${wait}`;
 }
 
 /** Why a run ended, for each stop reason (decision/outcome.py): what follows "because". */
@@ -220,6 +220,12 @@ export const REASONS = {
   cancelled: "it was cancelled",
 };
 
+/** A detail of a decision without the units that only a policy knows. */
+const plainly = (text) => text.replace(/(\d+) points (?:for steps )?without progress/g, "steps without progress").replace(/[a-z]+(?:_[a-z]+)+/g, plain);
+
+/** Reasons of which the detail says nothing more. */
+const SAID = ["completed", "handled", "text_final", "awaiting_input", "cancelled"];
+
 /** `short`: for a menu, where a name that a program gave its ending stands alone. */
 export const reasonWords = (reason, short = false) => REASONS[reason] ?? (short ? plain(reason) : `its program called this “${plain(reason)}”`);
 
@@ -246,14 +252,14 @@ const WHYS = {
 
 export function decisionWords(decision) {
   const also = decision.compact ? ", after compacting the context" : "";
-  const detail = decision.detail && !decision.detail.includes("_") ? `: ${oneLine(decision.detail, 200)}` : "";
+  const detail = decision.detail && !SAID.includes(decision.reason) ? `: ${oneLine(plainly(decision.detail), 200)}` : "";
   if (decision.do === "stop") return `ended the run, because ${reasonWords(decision.reason)}${detail}`;
   if (decision.do === "pause") return decision.extend ? "asked for more steps" : "paused, because a question to the user is open";
-  return `went on${decision.why ? `, because ${WHYS[decision.why] ?? decision.why}` : ""}${also}`;
+  return `went on${decision.why ? `, because ${WHYS[decision.why] ?? plainly(decision.why)}` : ""}${also}`;
 }
 
 /** What a policy that only watches would have done. */
-export const alarmWords = ({ policy, reason, detail }) => `${policy} would have ended the run: ${detail || reasonWords(reason)}`;
+export const alarmWords = ({ policy, reason, detail }) => `${policy} would have ended the run: ${detail ? plainly(detail) : reasonWords(reason)}`;
 
 /** A fact in a few words. */
 export function fact(value) {
