@@ -2,14 +2,12 @@
 import { hashOf } from "./address.js";
 import { isFailure } from "./call_end.js";
 import { h, put, signed } from "./dom.js";
+import { callsOf } from "./model.js";
 import { counted, gist, lasted, oneLine } from "./text.js";
 import { stateOf } from "./words.js";
 
 /** Rows that are made at first. */
 const FIRST = 500;
-
-/** All calls of a session that stand, in order, each with its run. */
-export const callsOf = (state) => state.runs.flatMap((run) => [...run.calls.values()].filter((call) => !call.void).map((call) => ({ run, call })));
 
 const took = ({ status, ran, until }) => (status && ran !== null ? until - ran : 0);
 const ORDER = ["failed", "succeeded", "unknown"];

@@ -1,8 +1,8 @@
 // The files that a session changed, each with its changes in order; and those that it perhaps changed.
 import { hashOf } from "./address.js";
-import { callsOf } from "./calls.js";
 import { editAt, editView } from "./edits.js";
 import { h, whenSeen } from "./dom.js";
+import { callsOf } from "./model.js";
 import { counted, gist, oneLine } from "./text.js";
 
 /** Files that are open from the start; the diffs of the others are made when they are opened. */

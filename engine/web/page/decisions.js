@@ -1,6 +1,6 @@
 // What was decided after the steps of a session, in plain words; the rules that were asked stand behind each.
 import { hashOf } from "./address.js";
-import { h, put } from "./dom.js";
+import { h } from "./dom.js";
 import { oneLine } from "./text.js";
 import { alarmWords, decisionWords, fact, ruleWords } from "./words.js";
 
@@ -29,23 +29,24 @@ export function decisionsView(root, id) {
   };
 }
 
-/** The rule that decided and all that were asked, filled in when it is opened. */
-export function traceView({ round, decision }, summary = "details", name = "") {
-  const body = h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": `Rules asked in round ${round}` });
-  const node = h("details", { class: name, ontoggle: fill }, h("summary", {}, summary), body);
-  function fill() {
-    if (body.firstChild) return;
-    const rule = decision.rule ? h("p", { class: "faint" }, `Decided in round ${round} by the rule for ${ruleWords(decision.rule)}, `, h("code", {}, decision.rule)) : "";
-    const said = decision.detail || decision.why;
-    body.append(rule, said ? h("pre", {}, said) : "");
-    const rows = (decision.trace ?? []).map((one) => h("tr", one.said ? { class: "spoke" } : {},
-      h("th", { scope: "row" }, h("code", {}, one.rule)),
-      h("td", {}, ...Object.entries(one.saw ?? {}).map(([key, value]) => h("div", {}, h("code", {}, `${key} = ${oneLine(fact(value), 200)}`)))),
-      h("td", {}, one.said ? h("code", {}, one.said) : "–")));
-    const heads = ["Rule", "Saw", "Said"].map((word) => h("th", { scope: "col" }, word));
-    if (!rows.length) return body.append(h("p", { class: "faint" }, "Which rules were asked is not recorded."));
-    body.append(h("table", {}, h("caption", { class: "faint" }, "Each rule that was asked, in order"),
-      h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows)));
-  }
-  return node;
+function traceView(item) {
+  const body = h("div");
+  return h("details", { ontoggle: () => body.firstChild || body.append(...rulesOf(item)) }, h("summary", {}, "details"), body);
+}
+
+/** The rule that decided, what it said, and all rules that were asked. */
+export function rulesOf({ round, decision }) {
+  const said = decision.detail || decision.why;
+  const rows = (decision.trace ?? []).map((one) => h("tr", one.said ? { class: "spoke" } : {},
+    h("th", { scope: "row" }, h("code", {}, one.rule)),
+    h("td", {}, ...Object.entries(one.saw ?? {}).map(([name, value]) => h("div", {}, h("code", {}, `${name} = ${oneLine(fact(value), 200)}`)))),
+    h("td", {}, one.said ? h("code", {}, one.said) : "–")));
+  const heads = ["Rule", "Saw", "Said"].map((word) => h("th", { scope: "col" }, word));
+  return [
+    decision.rule ? h("p", { class: "faint" }, `Decided in round ${round} by the rule for ${ruleWords(decision.rule)}, `, h("code", {}, decision.rule)) : "",
+    said ? h("pre", {}, said) : "",
+    !rows.length ? h("p", { class: "faint" }, "Which rules were asked is not recorded.")
+      : h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": `Rules asked in round ${round}` },
+        h("table", {}, h("caption", { class: "faint" }, "Each rule that was asked, in order"), h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows))),
+  ].filter(Boolean);
 }

@@ -263,7 +263,7 @@ const HEARD = {
     if (["ok", "error", "rejected"].includes(status)) run.toolCalls += 1;
     const call = callOf(run, call_id, name);
     const plan = run.planning.has(name) ? planOf(call.args, content) : null;
-    touch(run, call, { running: false, done: true, status, end: judged?.end ?? "unknown", judged, result: content ?? "", plan, images, until: run.t });
+    touch(run, call, { running: false, done: true, status, end: judged?.end ?? (["error", "invalid", "truncated"].includes(status) ? "failed" : "unknown"), judged, result: content ?? "", plan, images, until: run.t });
     if (plan && run.round) touch(run, run.round, { goal: parsed(call.args).goal });
   },
   COMPLETION_ACCEPTED(run, event) {
@@ -340,6 +340,9 @@ const HEARD = {
     note(run, "warn", "…", missed === 1 ? "1 event is missing here" : `${number(missed)} events are missing here`, "this reader was too slow, and they are kept no longer");
   },
 };
+
+/** All calls of a session that stand, in order, each with its run. */
+export const callsOf = (state) => state.runs.flatMap((run) => [...run.calls.values()].filter((call) => !call.void).map((call) => ({ run, call })));
 
 /** Questions that wait for an answer at this point of the run. */
 export const openQuestions = (run) => (run?.outcome?.status === "awaiting_input" ? run.outcome.questions ?? [] : []);

@@ -1,20 +1,24 @@
 // The views of a session: tabs over one panel each. The address names the one that is shown.
 import { VIEWS } from "./address.js";
 import { $, h, put } from "./dom.js";
-import { callsOf, callsView } from "./calls.js";
-import { changesView } from "./changes.js";
-import { decisionsView } from "./decisions.js";
-import { requestsView } from "./requests.js";
 import { isFailure } from "./call_end.js";
+import { callsOf } from "./model.js";
 import { number } from "./text.js";
 
-const MADE = { changes: changesView, calls: callsView, requests: requestsView, decisions: decisionsView };
+/** What makes each view; it comes when a reader first asks for it. */
+const MADE = {
+  changes: () => import("./changes.js").then((made) => made.changesView),
+  calls: () => import("./calls.js").then((made) => made.callsView),
+  requests: () => import("./requests.js").then((made) => made.requestsView),
+  decisions: () => import("./decisions.js").then((made) => made.decisionsView),
+};
 
 /** Tabs for session `id`. `went(view)` is told which one a reader has chosen. */
 export function tabs(id, went) {
   const bar = $("tabs");
   let chosen = VIEWS[0];
-  let drawn = {};
+  const drawn = {};
+  let closed = false;
   let state = null;
   const made = VIEWS.map((view) => h("button", {
     role: "tab", id: `tab-${view}`, "aria-controls": `panel-${view}`, onclick: () => went(view),
@@ -29,13 +33,15 @@ export function tabs(id, went) {
     next.focus();
   };
 
-  function draw() {
-    const make = MADE[chosen];
-    if (!make || !state || drawn[chosen] === state.stamp) return;
-    const panel = $(`panel-${chosen}`);
+  async function draw() {
+    const view = chosen;
+    if (!MADE[view] || !state) return;
+    const make = await MADE[view]();
+    if (closed || chosen !== view || drawn[view] === state.stamp) return;
+    const panel = $(`panel-${view}`);
     panel.view ??= make(panel, id);
     panel.view(state);
-    drawn[chosen] = state.stamp;
+    drawn[view] = state.stamp;
   }
 
   function show(view) {
@@ -72,7 +78,7 @@ export function tabs(id, went) {
         delete $(`panel-${view}`).view;
       }
       for (const view of VIEWS) $(`panel-${view}`).hidden = view !== VIEWS[0];
-      drawn = {};
+      closed = true;
     },
   };
 }

@@ -4,12 +4,11 @@ import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
 import { endCard, list } from "./card.js";
 import { isFailure } from "./call_end.js";
 import { checkLine } from "./checks.js";
-import { traceView } from "./decisions.js";
 import { output } from "./output.js";
 import { prose } from "./prose.js";
 import { askedView } from "./question.js";
 import { linkTo, showStatus } from "./rows.js";
-import { brief, called, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
+import { brief, called, clean, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
 import { alarmWords, cutWords, decisionWords, fact, failureWords, RESULT, resultOf, skippedWords, stateOf } from "./words.js";
 
 /** Shows any state of the fold of session `id` in `root`, changing only what differs. */
@@ -69,7 +68,7 @@ function lookOf({ done, parts }) {
   const calls = parts.filter(({ kind }) => kind === "call");
   const file = calls[0]?.judged?.looked_at;
   const only = parts.every((part) => !part.void && ["text", "reasoning", "call"].includes(part.kind));
-  return done && only && file && calls.every((call) => call.judged?.looked_at === file && !isFailure(call.end)) ? file : "";
+  return done && only && file && calls.every((call) => call.judged?.looked_at === file && !isFailure(call.end)) ? clean(file) : "";
 }
 
 /** An item's node, which says what it is: what jumps and links look for (jump.js). */
@@ -316,9 +315,13 @@ function formatted(text, what) {
 }
 
 function decisionView(item) {
-  const node = traceView(item, "", "decision");
-  node.querySelector("summary").append(h("span", { "aria-hidden": "true" }, "⚖ "), `Decision: ${decisionWords(item.decision)}`);
-  return { node };
+  const body = h("div");
+  async function fill() {
+    if (body.firstChild) return;
+    const { rulesOf } = await import("./decisions.js");
+    if (!body.firstChild) body.append(...rulesOf(item));
+  }
+  return { node: h("details", { class: "decision", ontoggle: fill }, h("summary", {}, h("span", { "aria-hidden": "true" }, "⚖ "), `Decision: ${decisionWords(item.decision)}`), body) };
 }
 
 function verdictView({ role, name, said, detail }) {
