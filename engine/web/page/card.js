@@ -1,7 +1,7 @@
 // The card that shows how a run ended.
 import { h, put, signed, svg } from "./dom.js";
 import { prose } from "./prose.js";
-import { brief, counted, fileOf, lasted, money, oneLine, parsed, tokens } from "./text.js";
+import { brief, counted, lasted, money, oneLine, tokens } from "./text.js";
 import { budgets } from "./budget.js";
 import { isFailure } from "./call_end.js";
 import { ending, reached, scoresWords, workOf } from "./words.js";
@@ -59,11 +59,7 @@ function done(ran) {
 /** One of our tools declares it; of a call of another loop it is judged. */
 const onlyRead = ({ reads, foreign, judged }) => (foreign ? !judged || judged.only_read : reads);
 
-function filesOf({ status, planned, args, foreign, judged }) {
-  if (foreign) return judged?.files ?? [];
-  const file = status === "ok" && !planned ? fileOf(parsed(args)) : "";
-  return file ? [file] : [];
-}
+const filesOf = ({ judged }) => judged?.files ?? [];
 
 const howItEnded = ({ status, end }) => (status !== "ok" ? ` (${status})` : isFailure(end) ? " (failed)" : "");
 

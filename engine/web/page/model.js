@@ -263,7 +263,7 @@ const HEARD = {
     if (["ok", "error", "rejected"].includes(status)) run.toolCalls += 1;
     const call = callOf(run, call_id, name);
     const plan = run.planning.has(name) ? planOf(call.args, content) : null;
-    touch(run, call, { running: false, done: true, status, end: judged?.end ?? (["error", "invalid", "truncated"].includes(status) ? "failed" : "unknown"), judged, result: content ?? "", plan, images, until: run.t });
+    touch(run, call, { running: false, done: true, status, end: judged?.end ?? (status === "error" || status === "invalid" || (status === "truncated" && !run.limited) ? "failed" : "unknown"), judged, result: content ?? "", plan, images, until: run.t });
     if (plan && run.round) touch(run, run.round, { goal: parsed(call.args).goal });
   },
   COMPLETION_ACCEPTED(run, event) {

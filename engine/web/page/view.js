@@ -39,7 +39,10 @@ function runView(run) {
   };
 }
 
-/** Steps in a row that only looked at one file become one line that opens. */
+/** Steps in a row that only looked at one file, and become one line. */
+const LOOKS = 3;
+
+/** So many steps in a row that only looked at one file become one line that opens. */
 function foldLooks(body) {
   let group = null;
   for (const node of [...body.children]) {
@@ -49,13 +52,14 @@ function foldLooks(body) {
     }
     const file = node.dataset.look;
     if (!file || group?.file !== file) {
-      group = file ? { file, first: node } : null;
+      group = file ? { file, nodes: [node] } : null;
       continue;
     }
+    if (!group.fold && group.nodes.push(node) < LOOKS) continue;
     if (!group.fold) {
       group.fold = h("details", { class: "looks", "data-look": file }, h("summary"));
-      group.first.before(group.fold);
-      group.fold.append(group.first);
+      group.nodes[0].before(group.fold);
+      group.fold.append(...group.nodes);
     }
     group.fold.append(node);
     const steps = [...group.fold.querySelectorAll(".step")].map((one) => one.dataset.step);

@@ -38,7 +38,7 @@ def test_the_proposed_steps_are_granted_with_one_press(page: Any, shown: Site) -
     begin(page, shown, "press", *READS[:5], DONE)
     assert page.text_content(f"{QUESTION} .asks") == "More steps?"
     assert page.text_content("#timeline .card h4").endswith("More steps?")
-    assert page.text_content("#status").endswith("awaiting input")
+    assert page.text_content("#status").endswith("waits for an answer")
     page.click(f"{QUESTION} >> text=4 more steps")
     page.wait_for_selector(".card.success")
     assert "4 more steps granted, 6 in all" in page.text_content("#timeline")
@@ -73,7 +73,7 @@ def test_what_is_no_number_of_steps_is_not_sent(page: Any, shown: Site, wrong: s
     page.fill(f"{QUESTION} input", wrong)
     page.click(f"{QUESTION} >> text=Grant")
     assert page.locator(f"{QUESTION} input:invalid").count() == 1
-    assert page.text_content("#status").endswith("awaiting input")
+    assert page.text_content("#status").endswith("waits for an answer")
     assert len(shown.requests) == asked
 
 
