@@ -86,7 +86,8 @@ def test_requests_and_decisions_are_told_for_each_step(page: Any, tmp_path: Path
     assert "_" not in page.locator("#panel-decisions").inner_text()
 
 
-DIFF = "Done:\n\ndiff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n- x\n+ y\n z\n\nThat is all.\n- one\n- two"
+CHANGE = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n- x\n+ y\n z\n"
+DIFF = f"Done:\n\n{CHANGE}\nThat is all.\n- one\n- two"
 
 
 def test_a_diff_in_a_text_is_drawn_as_one_and_keeps_its_signs(modules: Any) -> None:
@@ -98,7 +99,10 @@ def test_a_diff_in_a_text_is_drawn_as_one_and_keeps_its_signs(modules: Any) -> N
 
 
 def test_what_a_client_put_around_an_output_is_opened(modules: Any) -> None:
-    told = """async (text) => (await import('./page/output.js')).output(text, { what: 'it' }).node.querySelector('pre').textContent"""
+    told = """async (text) => {
+        const { output } = await import('./page/output.js');
+        return output(text, { what: 'it' }).node.querySelector('pre').textContent;
+    }"""
     for recorded, output in (
         (json.dumps({"output": "a\nb\n", "metadata": {"exit_code": 1, "duration_seconds": 0.1}}), "a\nb\n"),
         ("<returncode>0</returncode>\n<output>\na\n</output>", "a"),
