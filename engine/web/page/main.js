@@ -14,6 +14,7 @@ let open = null;
 
 let spoken = [];
 function say(text) {
+  if (!text) return;
   if (!spoken.length) {
     setTimeout(() => {
       put($("said"), spoken.slice(-4).join(". "));

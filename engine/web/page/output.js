@@ -102,3 +102,11 @@ export function output(recorded, { what, file = "", form = "output", tag = "pre"
   whenSeen(node, dress);
   return { node, all: () => shown < text.length && show(next()) };
 }
+
+/** A picture that a tool returned; where its data is not recorded, or no picture, its address or type. */
+export function picture({ data, media_type: type = "image/png", url }, name) {
+  if (data && /^image\/(png|jpeg|gif|webp|avif)$/.test(type)) {
+    return h("img", { src: `data:${type};base64,${data}`, alt: `a picture that ${name} returned`, loading: "lazy" });
+  }
+  return h("p", { class: "faint" }, url ? `a picture at ${url}` : `a picture of type ${type}`);
+}

@@ -2,7 +2,7 @@
 import { setPlace } from "./address.js";
 import { ask, at, mode, path, readOnly, token, tokenAfter, words } from "./api.js";
 import { clearBudget, showBudget } from "./budget.js";
-import { isFailure } from "./call_end.js";
+import { announcement } from "./announcement.js";
 import { attempt, boxOf, compose } from "./composer.js";
 import { $, h, put } from "./dom.js";
 import { followEnd } from "./follow_end.js";
@@ -14,10 +14,10 @@ import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
 import { tabs } from "./tabs.js";
 import { linkTarget } from "./target.js";
-import { lasted, oneLine, questionText } from "./text.js";
+import { lasted, oneLine } from "./text.js";
 import { unheardMessages } from "./unheard.js";
 import { timeline } from "./view.js";
-import { ending, underWay } from "./words.js";
+import { underWay } from "./words.js";
 
 /** Milliseconds of a frame for us; the rest is the browser's. */
 const SHARE = 10;
@@ -53,15 +53,7 @@ export function openSession(place, { say, connected }) {
   const target = linkTarget(root, jump.show, (words) => trouble(words && new Error(words)));
   root.replaceChildren();
   let show = timeline(root, id);
-  const views = tabs(id, view);
-
-  /** Show a view, and let the address say so. */
-  function view(name) {
-    end.leave();
-    views.show(name);
-    setPlace(name === "conversation" ? { id } : { id, view: name });
-    scroll.scrollTop = Math.min(scroll.scrollTop, $("tabs").offsetTop);
-  }
+  const views = tabs(id, scroll, () => end.leave());
 
   // events
 
@@ -70,7 +62,7 @@ export function openSession(place, { say, connected }) {
     for (const event of list) {
       events.push(event);
       if (event.type === "MESSAGE_ADDED" && event.origin === "user") unheard.forget(event);
-      if (live) announce(event);
+      if (live) say(announcement(event));
     }
     heardAt = performance.now();
     if (list.some((event) => TURNING.includes(event.type))) reload();
@@ -179,14 +171,6 @@ export function openSession(place, { say, connected }) {
   }
 
   const trouble = (error) => put($("trouble"), error ? words(error) : "");
-
-  function announce(event) {
-    if (event.type === "STEP_STARTED") say(event.closing ? "Closing step" : `Step ${event.step}`);
-    else if (event.type === "QUESTION_ASKED") say([`It asks: ${questionText(event)}`, ...(event.pending_issues ?? [])].join("\nstill open: "));
-    else if (event.type === "COMPLETION_REJECTED") say("Not accepted as complete");
-    else if (event.type === "TOOL_CALL_RESULT" && (event.judged ? isFailure(event.judged.end) : event.status === "error")) say(`${event.name} failed`);
-    else if (event.type === "RUN_FINISHED") say(ending({ outcome: event.outcome, failure: null, cause: "" }).title);
-  }
 
   function toEnd() {
     views.show("conversation");
@@ -303,6 +287,7 @@ export function openSession(place, { say, connected }) {
 
   function nameOnly() {
     put($("title"), session.title);
+    $("tabs").hidden = true;
     showStatus($("status"), session.status);
   }
 
@@ -331,11 +316,9 @@ export function openSession(place, { say, connected }) {
   goTo(place);
   start();
   return {
-    id, goTo, view,
-    next(kind, back) {
-      views.show("conversation");
-      jump.next(kind, back);
-    },
+    id, goTo,
+    view: views.choose,
+    next: (kind, back) => (views.show("conversation"), jump.next(kind, back)),
     toggleReplay: () => $("replay").hidden || toggleReplay(),
     toEnd,
     close() {

@@ -1,5 +1,5 @@
 // The views of a session: tabs over one panel each. The address names the one that is shown.
-import { VIEWS } from "./address.js";
+import { setPlace, VIEWS } from "./address.js";
 import { $, h, put } from "./dom.js";
 import { isFailure } from "./call_end.js";
 import { callsOf } from "./model.js";
@@ -13,17 +13,18 @@ const MADE = {
   decisions: () => import("./decisions.js").then((made) => made.decisionsView),
 };
 
-/** Tabs for session `id`. `went(view)` is told which one a reader has chosen. */
-export function tabs(id, went) {
+/** Tabs for session `id`, whose views scroll in `scroll`. `leave()` is called when a reader chooses one. */
+export function tabs(id, scroll, leave) {
   const bar = $("tabs");
   let chosen = VIEWS[0];
   const drawn = {};
   let closed = false;
   let state = null;
   const made = VIEWS.map((view) => h("button", {
-    role: "tab", id: `tab-${view}`, "aria-controls": `panel-${view}`, onclick: () => went(view),
+    role: "tab", id: `tab-${view}`, "aria-controls": `panel-${view}`, onclick: () => choose(view),
   }, view[0].toUpperCase() + view.slice(1)));
   bar.replaceChildren(...made);
+  bar.hidden = false;
   bar.onkeydown = (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
@@ -55,15 +56,19 @@ export function tabs(id, went) {
   }
   show(chosen);
 
+  /** Show a view, and let the address say so. */
+  function choose(view) {
+    leave();
+    show(view);
+    setPlace(view === VIEWS[0] ? { id } : { id, view });
+    scroll.scrollTop = Math.min(scroll.scrollTop, bar.offsetTop);
+  }
+
   return {
-    show,
-    get chosen() {
-      return chosen;
-    },
+    show, choose,
     /** Bring the names of the tabs, and the view that is shown, up to date. */
     update(now) {
       state = now;
-      bar.hidden = !now.runs.length;
       const calls = callsOf(now);
       const files = new Set(calls.flatMap(({ call }) => call.judged?.files ?? []));
       put($("tab-changes"), `Changes ${number(files.size)}`);

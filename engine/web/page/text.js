@@ -70,6 +70,13 @@ export function brief(json) {
   return oneLine(said.join(" "), 140) + (shown.length < Object.keys(given).length ? " …" : "");
 }
 
+/** A command as it was typed, or the arguments in one line. */
+export function briefly(args) {
+  const given = parsed(args || "{}");
+  const command = given && typeof given === "object" && !fileOf(given) && Object.keys(given).length === 1 ? given.command ?? given.cmd ?? given.commands : undefined;
+  return typeof command === "string" ? oneLine(command, 140) : brief(args);
+}
+
 const COMMAND = ["command", "cmd", "commands", "script", "code", "query", "pattern", "url", "prompt"];
 
 /** The argument that matters: a command, a file and what is looked for; else the arguments in one line. */

@@ -4,12 +4,13 @@ import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
 import { endCard, list } from "./card.js";
 import { isFailure } from "./call_end.js";
 import { checkLine } from "./checks.js";
-import { output } from "./output.js";
+import { output, picture } from "./output.js";
+import { foldLooks, lookOf } from "./looks.js";
 import { prose } from "./prose.js";
 import { askedView } from "./question.js";
 import { linkTo, showStatus } from "./rows.js";
-import { brief, called, clean, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
-import { alarmWords, cutWords, decisionWords, fact, failureWords, RESULT, resultOf, skippedWords, stateOf } from "./words.js";
+import { brief, briefly, called, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
+import { alarmWords, cutWords, decisionWords, evaluationWords, fact, failureWords, RESULT, resultOf, skippedWords, stateOf } from "./words.js";
 
 /** Shows any state of the fold of session `id` in `root`, changing only what differs. */
 export function timeline(root, id) {
@@ -37,42 +38,6 @@ function runView(run) {
       folded = news;
     },
   };
-}
-
-/** Steps in a row that only looked at one file, and become one line. */
-const LOOKS = 3;
-
-/** So many steps in a row that only looked at one file become one line that opens. */
-function foldLooks(body) {
-  let group = null;
-  for (const node of [...body.children]) {
-    if (node.matches(".looks")) {
-      group = node.querySelector(".step") ? { file: node.dataset.look, fold: node } : (node.remove(), null);
-      continue;
-    }
-    const file = node.dataset.look;
-    if (!file || group?.file !== file) {
-      group = file ? { file, nodes: [node] } : null;
-      continue;
-    }
-    if (!group.fold && group.nodes.push(node) < LOOKS) continue;
-    if (!group.fold) {
-      group.fold = h("details", { class: "looks", "data-look": file }, h("summary"));
-      group.nodes[0].before(group.fold);
-      group.fold.append(...group.nodes);
-    }
-    group.fold.append(node);
-    const steps = [...group.fold.querySelectorAll(".step")].map((one) => one.dataset.step);
-    group.fold.firstChild.replaceChildren(`Steps ${steps[0]} to ${steps.at(-1)}: ${steps.length} looks at `, h("code", {}, file));
-  }
-}
-
-/** The one file that all calls of a finished step looked at; "" where it did anything else. */
-function lookOf({ done, parts }) {
-  const calls = parts.filter(({ kind }) => kind === "call");
-  const file = calls[0]?.judged?.looked_at;
-  const only = parts.every((part) => !part.void && ["text", "reasoning", "call"].includes(part.kind));
-  return done && only && file && calls.every((call) => call.judged?.looked_at === file && !isFailure(call.end)) ? clean(file) : "";
 }
 
 /** An item's node, which says what it is: what jumps and links look for (jump.js). */
@@ -149,13 +114,6 @@ function reasoningView() {
 function strike(node, part) {
   node.classList.toggle("void", part.void);
   node.title = part.void ? "void: another attempt took its place" : "";
-}
-
-/** A command as it was typed, or the arguments in one line. */
-function briefly(args) {
-  const given = parsed(args || "{}");
-  const command = given && typeof given === "object" && !fileOf(given) && Object.keys(given).length === 1 ? given.command ?? given.cmd ?? given.commands : undefined;
-  return typeof command === "string" ? oneLine(command, 140) : brief(args);
 }
 
 const KIND_WORDS = { completion: "signals completion", question: "asks", think: "thinks", provider: "run by the provider" };
@@ -294,13 +252,6 @@ function planned({ name, args, status, result }) {
   return line(tone, mark, name, [brief(args), why, oneLine(result, 300)].filter(Boolean).join(" · ")).node;
 }
 
-function picture({ data, media_type: type = "image/png", url }, name) {
-  if (data && /^image\/(png|jpeg|gif|webp|avif)$/.test(type)) {
-    return h("img", { src: `data:${type};base64,${data}`, alt: `a picture that ${name} returned`, loading: "lazy" });
-  }
-  return h("p", { class: "faint" }, url ? `a picture at ${url}` : `a picture of type ${type}`);
-}
-
 /** A line that never changes. */
 function line(tone, sign, head, text = "", ...more) {
   const told = h("div", {}, h("strong", {}, head), text ? `: ${text}` : "", ...more);
@@ -345,12 +296,9 @@ function compactedView({ event }) {
     put ? folded("their replacement", () => put).node : null);
 }
 
-function evaluationView({ verdict, name, details }) {
-  const [tone, sign, said] = { passed: ["good", "✔", "passed"], failed: ["bad", "✘", "failed"] }[verdict] ?? ["quiet", "○", "got no verdict"];
-  const file = Object.hasOwn(details, "label") ? "labels" : name && called(name);
-  const by = /label/i.test(`${name} ${file}`) ? `, by the labels${name ? ` in ${called(name)}` : ""}` : file ? `, by ${file}` : "";
-  const facts = Object.entries(details);
-  return line(tone, sign, "Evaluation", `the work ${said}${by}`, facts.length ? folded("details", () => facts.map(([key, value]) => `${plain(key)}: ${fact(value)}`).join("\n")).node : null);
+function evaluationView(item) {
+  const facts = Object.entries(item.details);
+  return line(...evaluationWords(item), facts.length ? folded("details", () => facts.map(([key, value]) => `${plain(key)}: ${fact(value)}`).join("\n")).node : null);
 }
 
 /** At 100 % the card of the end says what was done. */

@@ -220,6 +220,14 @@ export const REASONS = {
   cancelled: "it was cancelled",
 };
 
+/** Tone, sign, head and words of an evaluation. */
+export function evaluationWords({ verdict, name, details }) {
+  const [tone, sign, said] = { passed: ["good", "✔", "passed"], failed: ["bad", "✘", "failed"] }[verdict] ?? ["quiet", "○", "got no verdict"];
+  const labels = Object.hasOwn(details, "label") || /label/i.test(name);
+  const by = labels ? `, by the labels${name ? ` in ${called(name)}` : ""}` : name ? `, by ${called(name)}` : "";
+  return [tone, sign, "Evaluation", `the work ${said}${by}`];
+}
+
 /** A detail of a decision without the units that only a policy knows. */
 const plainly = (text) => text.replace(/(\d+) points (?:for steps )?without progress/g, "steps without progress").replace(/[a-z]+(?:_[a-z]+)+/g, plain);
 

@@ -540,7 +540,7 @@ def test_the_list_shows_what_is_new_filters_and_reads_on_where_it_is_scrolled(pa
         shown.keep([_run(f"run_many{number}")], f"many {number}", f"session_many{number:03}", created_at=AFTER_ALL)
     page.select_option("#filter", "awaiting_input")
     page.wait_for_selector("#sessions a:has-text('waits for an answer')")
-    until(page, "[...document.querySelectorAll('#sessions .status')].every(e => e.textContent.includes('awaiting'))")
+    until(page, "[...document.querySelectorAll('#sessions .status')].every(e => e.textContent.includes('waits'))")
     page.select_option("#filter", "")
     page.wait_for_selector("#sessions >> text=many 119")
     seen = page.evaluate(SCROLLED_THROUGH)
