@@ -28,8 +28,8 @@ CALLS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
 """Tool, arguments, result, and how the call ended."""
 ENDS = [end for *_, end in CALLS]
 FAILED = sum(end in ("failed", "nothing_found") for end in ENDS)
-CHANGED = ["a.py", "plot.png"]
-"""The files that they changed."""
+CHANGED = ["a.py"]
+"""The files that they changed; a program says that it saved `plot.png`, too."""
 SESSION = "session"
 
 

@@ -33,6 +33,22 @@ export function editsOf(args) {
   return text === undefined ? found : [{ path: fileOf(given), text }];
 }
 
+/** A change of a file as decision/file_edits.py tells it, with its texts taken from the arguments of its call; null where
+ * they do not hold them. */
+export function editAt(args, { path, how = "other", old, new: now, at = "" }) {
+  const [before, after] = [old, now].map((place) => place && textAt(args, place));
+  if (typeof after !== "string" || (old && typeof before !== "string")) return null;
+  if (how === "replace") return { path, lines: compared(before, after) };
+  if (how === "patch") return { path, lines: after.split("\n") };
+  if (how === "write") return { path, text: after };
+  return { path, lines: [...(at ? [`@@ line ${at.replace(":", " to ")} @@`] : []), ...signedLines("+", after)] };
+}
+
+function textAt(args, [names, start, end]) {
+  const text = names.reduce((value, name) => value?.[name], names.length ? parsed(args) : args);
+  return typeof text === "string" ? text.slice(start, end ?? undefined) : undefined;
+}
+
 const signedLines = (sign, text) => (text === "" ? [] : text.replace(/\n$/, "").split("\n").map((line) => sign + line));
 
 /** The lines of two texts with " ", "-" or "+" before each: the longest common sequence stays. */
@@ -81,7 +97,7 @@ function near(lines) {
 }
 
 /** An edit as a diff with its file and how many lines it adds and takes away; a file that is written whole, as it is. */
-export function editView({ path, lines, text }) {
+export function editView({ path, lines, text }, known = false) {
   if (text !== undefined) return fileView(path, text);
   const all = near(lines);
   const count = (sign) => lines.filter((line) => line.startsWith(sign) && !/^(?:\+\+\+|---) /.test(line)).length;
@@ -89,7 +105,7 @@ export function editView({ path, lines, text }) {
   const show = (many) => pre.replaceChildren(...all.slice(0, many).map((line) => diffLine(`${line}\n`)));
   show(FIRST);
   const more = all.length <= FIRST ? null : h("button", { type: "button", class: "tool", onclick: () => (show(all.length), more.remove()) }, `Show all ${counted(all.length, "line")}`);
-  const head = h("div", { class: "edit-head" }, h("code", {}, path || "edit"),
+  const head = h("div", { class: "edit-head" }, known ? null : h("code", {}, path || "edit"),
     h("span", { class: "good" }, `+${count("+")}`), h("span", { class: "bad" }, `−${count("-")}`),
     h("span", { class: "unseen" }, " lines added and removed"));
   return h("div", { class: "edit block", role: "group", "aria-label": `Changes in ${path || "a file"}` }, head, pre,

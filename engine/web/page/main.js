@@ -1,5 +1,5 @@
 // The page: which session is open (the hash names it), a new one, the token, the keys.
-import { placeOf } from "./address.js";
+import { placeOf, VIEWS } from "./address.js";
 import { ask, asking, mode, readOnly, token, words } from "./api.js";
 import { attempt, boxOf, sendByKey } from "./composer.js";
 import { $, h, put } from "./dom.js";
@@ -14,6 +14,7 @@ let open = null;
 
 let spoken = [];
 function say(text) {
+  if (!text) return;
   if (!spoken.length) {
     setTimeout(() => {
       put($("said"), spoken.slice(-4).join(". "));
@@ -132,6 +133,7 @@ const KEYS = {
   D: [null, () => open?.next("decision", true)],
   e: ["to the end of the timeline", () => open?.toEnd()],
   t: ["open or close the traces of all decisions", () => traces()],
+  ...Object.fromEntries(VIEWS.map((view, place) => [`${place + 1}`, [`the view of ${view === "conversation" ? "the conversation" : view}`, () => open?.view(view)]])),
   r: ["replay; then ← → by moment, Page keys by step, Space plays", () => open?.toggleReplay()],
   "?": ["this list", () => help()],
 };

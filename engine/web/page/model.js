@@ -1,10 +1,9 @@
 // What is shown, as a fold of the events, live or replayed. Lists only grow, and an item keeps its place and its kind;
 // `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
-import { endOf } from "./call_end.js";
 import { checks } from "./checks.js";
 import { planOf, takesPlans } from "./plan.js";
-import { counted, number, parsed } from "./text.js";
+import { counted, number, parsed, plain, questionText } from "./text.js";
 
 export const begin = () => ({ stamp: 0, runs: [] });
 
@@ -138,7 +137,7 @@ function callOf(run, id, name, attempt = "") {
 /** The call that waits for an answer: a sub-agent's question is that of its call. */
 const asking = ({ asker, call_id }) => asker?.call_id ?? call_id;
 
-const pose = (run, { text, pending_issues: issues = [] }) => add(run, { kind: "question", text, issues });
+const pose = (run, question) => add(run, { kind: "question", question, issues: question.pending_issues ?? [] });
 
 const HEARD = {
   RUN_RESUMED(run, event) {
@@ -152,9 +151,7 @@ const HEARD = {
   RESUME_DIVERGED(run, { at, recorded, now }) {
     note(run, "warn", "≠", `From event ${at} on it differs: ${now}, not ${recorded}`);
   },
-  ALARM_RAISED(run, { policy, reason, detail, step }) {
-    note(run, "warn", "!", `Alarm: ${policy} would have stopped it after step ${step}: ${reason}`, detail);
-  },
+  ALARM_RAISED: (run, alarm) => add(run, { kind: "alarm", alarm }),
   MESSAGE_ADDED(run, { text, origin, message_id }) {
     add(run, { kind: "message", origin, text, id: message_id ?? "" });
   },
@@ -266,7 +263,7 @@ const HEARD = {
     if (["ok", "error", "rejected"].includes(status)) run.toolCalls += 1;
     const call = callOf(run, call_id, name);
     const plan = run.planning.has(name) ? planOf(call.args, content) : null;
-    touch(run, call, { running: false, done: true, status, end: endOf(run, event), judged, result: content ?? "", plan, images, until: run.t });
+    touch(run, call, { running: false, done: true, status, end: judged?.end ?? (status === "error" || status === "invalid" || (status === "truncated" && !run.limited) ? "failed" : "unknown"), judged, result: content ?? "", plan, images, until: run.t });
     if (plan && run.round) touch(run, run.round, { goal: parsed(call.args).goal });
   },
   COMPLETION_ACCEPTED(run, event) {
@@ -297,7 +294,7 @@ const HEARD = {
     if (question && !again) set(run, asking(question), { asks: false });
     if (!question?.tool && question?.confirms == null) set(run, call_id, { status: "ok", end: "succeeded" });
     else if (edited) set(run, call_id, { args: JSON.stringify(edited) });
-    add(run, { kind: "answered", question: question?.text ?? "", text });
+    add(run, { kind: "answered", question: question ? questionText(question) : "", text });
     if (again) pose(run, question);
   },
   THOUGHT_RECORDED(run, { call_id, text }) {
@@ -309,7 +306,7 @@ const HEARD = {
   CONTEXT_COMPACTED: (run, event) => add(run, { kind: "compacted", event }),
   STAGE_FINISHED(run, { stage, status, detail = "" }) {
     if (stage === "run") run.doing = "evaluating";
-    if (!["ok", "skipped", "absent"].includes(status) && stage !== "run") note(run, "quiet", "·", `${stage}: ${status}`, detail);
+    if (!["ok", "skipped", "absent"].includes(status) && stage !== "run") note(run, "quiet", "·", `${plain(stage)}: ${plain(status)}`, detail);
   },
   EVALUATION_FINISHED(run, { verdict, name = "", details = {} }) {
     add(run, { kind: "evaluation", verdict, name, details });
@@ -340,6 +337,9 @@ const HEARD = {
     note(run, "warn", "…", missed === 1 ? "1 event is missing here" : `${number(missed)} events are missing here`, "this reader was too slow, and they are kept no longer");
   },
 };
+
+/** All calls of a session that stand, in order, each with its run. */
+export const callsOf = (state) => state.runs.flatMap((run) => [...run.calls.values()].filter((call) => !call.void).map((call) => ({ run, call })));
 
 /** Questions that wait for an answer at this point of the run. */
 export const openQuestions = (run) => (run?.outcome?.status === "awaiting_input" ? run.outcome.questions ?? [] : []);

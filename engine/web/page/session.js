@@ -2,7 +2,7 @@
 import { setPlace } from "./address.js";
 import { ask, at, mode, path, readOnly, token, tokenAfter, words } from "./api.js";
 import { clearBudget, showBudget } from "./budget.js";
-import { isFailure } from "./call_end.js";
+import { announcement } from "./announcement.js";
 import { attempt, boxOf, compose } from "./composer.js";
 import { $, h, put } from "./dom.js";
 import { followEnd } from "./follow_end.js";
@@ -12,6 +12,7 @@ import { begin, fold, known, openQuestions, take } from "./model.js";
 import { showStatus } from "./rows.js";
 import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
+import { tabs } from "./tabs.js";
 import { linkTarget } from "./target.js";
 import { lasted, oneLine } from "./text.js";
 import { unheardMessages } from "./unheard.js";
@@ -54,6 +55,7 @@ export function openSession(place, { say, connected }) {
   root.replaceChildren();
   let show = timeline(root, id);
   const verdict = sessionVerdict($("verdict"), id, { goOn, trouble: (error) => trouble(error), say: (words) => live && say(words) });
+  const views = tabs(id, scroll, () => end.leave());
 
   // events
 
@@ -62,7 +64,7 @@ export function openSession(place, { say, connected }) {
     for (const event of list) {
       events.push(event);
       if (event.type === "MESSAGE_ADDED" && event.origin === "user") unheard.forget(event);
-      if (live) announce(event);
+      if (live) say(announcement(event));
     }
     heardAt = performance.now();
     if (list.some((event) => TURNING.includes(event.type))) reload();
@@ -93,6 +95,7 @@ export function openSession(place, { say, connected }) {
   /** Go to another place in this session. */
   function goTo(there) {
     trouble(null);
+    views.show(there.view ?? "conversation");
     target.aim(there.run === undefined ? null : there);
     if (there.run === undefined) return;
     end.leave();
@@ -107,7 +110,9 @@ export function openSession(place, { say, connected }) {
 
   function count() {
     counting = 0;
-    if (!closed) jump.count();
+    if (closed) return;
+    jump.count();
+    views.update(replay ? replay.state : state);
   }
 
   // the head and the box
@@ -172,14 +177,11 @@ export function openSession(place, { say, connected }) {
 
   const trouble = (error) => put($("trouble"), error ? words(error) : "");
 
-  function announce(event) {
-    if (event.type === "STEP_STARTED") say(event.closing ? "Closing step" : `Step ${event.step}`);
-    else if (event.type === "QUESTION_ASKED") say([`It asks you: ${event.text}`, ...(event.pending_issues ?? [])].join("\nstill open: "));
-    else if (event.type === "COMPLETION_REJECTED") say("Not accepted as complete");
-    else if (event.type === "TOOL_CALL_RESULT" && (event.judged ? isFailure(event.judged.end) : event.status === "error")) say(`${event.name} failed`);
+  function toEnd() {
+    views.show("conversation");
+    setPlace({ id });
+    end.go();
   }
-
-  const toEnd = () => (setPlace({ id }), end.go());
 
   // replay
 
@@ -188,6 +190,7 @@ export function openSession(place, { say, connected }) {
     for (; replay.at < position; replay.at++) take(replay.state, events[replay.at]);
     show(replay.state);
     head(replay.state);
+    counting ||= setTimeout(count, COUNT_EVERY);
   }
 
   function toggleReplay() {
@@ -229,8 +232,8 @@ export function openSession(place, { say, connected }) {
     else act(sure, "DELETE", "", () => (location.hash = ""));
   };
   for (const [kind, [back, forth]] of ["error", "decision"].map((kind) => [kind, $(`${kind}-jump`).querySelectorAll("button")])) {
-    back.onclick = () => jump.next(kind, true);
-    forth.onclick = () => jump.next(kind);
+    back.onclick = () => (views.show("conversation"), jump.next(kind, true));
+    forth.onclick = () => (views.show("conversation"), jump.next(kind));
   }
   root.addEventListener("go-on", goOn);
   function goOn() {
@@ -289,6 +292,7 @@ export function openSession(place, { say, connected }) {
 
   function nameOnly() {
     put($("title"), session.title);
+    $("tabs").hidden = true;
     showStatus($("status"), session.status);
   }
 
@@ -318,7 +322,8 @@ export function openSession(place, { say, connected }) {
   start();
   return {
     id, goTo,
-    next: jump.next,
+    view: views.choose,
+    next: (kind, back) => (views.show("conversation"), jump.next(kind, back)),
     toggleReplay: () => $("replay").hidden || toggleReplay(),
     toEnd,
     close() {
@@ -328,6 +333,7 @@ export function openSession(place, { say, connected }) {
       stream?.stop();
       end.close();
       jump.close();
+      views.close();
       target.aim(null);
       clearTimeout(counting);
       clearTimeout(again);

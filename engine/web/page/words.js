@@ -1,15 +1,15 @@
 // Words for states, results, checks and decisions. How a session ended stands in its verdict (engine/analysis/verdict.py).
-import { counted, duration, money, number, oneLine, plain } from "./text.js";
+import { called, counted, duration, money, number, oneLine, plain } from "./text.js";
 
 /** Of each status: tone, sign and word. Never the colour alone. */
 export const STATUS = {
   queued: ["quiet", "…", "queued"],
   running: ["main", "◌", "running"],
   completed: ["quiet", "✔", "completed"],
-  exhausted: ["warn", "■", "exhausted"],
+  exhausted: ["warn", "■", "stopped at a limit"],
   failed: ["bad", "✘", "failed"],
   cancelled: ["quiet", "⊘", "cancelled"],
-  awaiting_input: ["main", "?", "awaiting input"],
+  awaiting_input: ["main", "?", "waits for an answer"],
   interrupted: ["warn", "↯", "interrupted"],
 };
 
@@ -20,7 +20,7 @@ export const yesNo = ({ tool, confirms, extends: steps }) => !!tool || confirms 
 
 /** Of each status of a result: tone, sign, and words unless all is well. */
 export const RESULT = {
-  ok: ["good", "✔", ""],
+  ok: ["quiet", "✔", ""],
   error: ["bad", "✘", "error"],
   rejected: ["warn", "↩", "not accepted"],
   skipped: ["quiet", "–", "not run"],
@@ -43,6 +43,14 @@ const ENDS = {
 export function resultOf({ status, end }) {
   if (!status) return ["main", "◌", ""];
   return (status === "ok" && ENDS[end]) || (RESULT[status] ?? ["quiet", "?", status]);
+}
+
+/** Tone, sign and word of a call's state, for everyone: a status that is not `ok` says more than the result does. */
+export function stateOf(call) {
+  if (!call.status) return ["main", "◌", call.asks ? "waits for an answer" : call.running ? "running" : call.done ? "not run yet" : "being written"];
+  const [tone, sign, words] = resultOf(call);
+  if (call.end === "failed" || call.end === "nothing_found") return [tone, sign, "failed"];
+  return call.end === "succeeded" ? [tone, sign, "succeeded"] : [tone, sign, words || "unknown"];
 }
 
 /** Why a call was not run: engine/tool_calls.py skips calls with a completion, engine/loop.py those of a closing step. */
@@ -78,15 +86,84 @@ export function cutWords({ call = "the completion", ended, rest }) {
 export function failureWords(failure) {
   const status = failure.status ? `${failure.status}: ` : "";
   const wait = failure.retry_after != null ? ` (retry after ${failure.retry_after} s)` : "";
-  return `${failure.kind}: ${status}${failure.message}${wait}`;
+  return `${plain(failure.kind)}: ${status}${failure.message}${wait}`;
 }
+
+/** Why a run ended, for each stop reason (decision/outcome.py): what follows "because". */
+export const REASONS = {
+  completed: "the model reported the task as done",
+  handled: "a handler answered, without the model",
+  text_final: "the response was a text and called no tool",
+  judged: "the judge said that the task is complete",
+  until_met: "its check was met",
+  blocked: "the model reported that it is blocked",
+  awaiting_input: "a question to the user is open",
+  step_limit: "the limit of steps was reached",
+  token_limit: "the limit of tokens was reached",
+  cost_limit: "the limit of cost was reached",
+  time_limit: "the limit of time was reached",
+  tool_call_limit: "the limit of tool calls was reached",
+  stuck: "it repeated itself",
+  degenerate: "the response repeated itself",
+  compaction_stalled: "the context is full",
+  completion_rejected: "its completion was not accepted",
+  until_stalled: "no change brought its check further",
+  no_answer: "there was no answer",
+  invalid_calls: "its calls could not be read",
+  refusal: "the provider refused to answer",
+  provider_error: "the model's provider failed",
+  internal_error: "endstop itself failed",
+  cancelled: "it was cancelled",
+};
+
+/** Tone, sign, head and words of an evaluation. */
+export function evaluationWords({ verdict, name, details }) {
+  const [tone, sign, said] = { passed: ["good", "✔", "passed"], failed: ["bad", "✘", "failed"] }[verdict] ?? ["quiet", "○", "got no verdict"];
+  const labels = Object.hasOwn(details, "label") || /label/i.test(name);
+  const by = labels ? `, by the labels${name ? ` in ${called(name)}` : ""}` : name ? `, by ${called(name)}` : "";
+  return [tone, sign, "Evaluation", `the work ${said}${by}`];
+}
+
+/** A detail of a decision without the units that only a policy knows. */
+const plainly = (text) => text.replace(/(\d+) points (?:for steps )?without progress/g, "steps without progress").replace(/[a-z]+(?:_[a-z]+)+/g, plain);
+
+/** Reasons of which the detail says nothing more. */
+const SAID = ["completed", "handled", "text_final", "awaiting_input", "cancelled"];
+
+/** `short`: for a menu, where a name that a program gave its ending stands alone. */
+export const reasonWords = (reason, short = false) => REASONS[reason] ?? (short ? plain(reason) : `its program called this “${plain(reason)}”`);
+
+/** What each rule and guard looks at (decision/rules.py, decision/guards.py). */
+const RULES = {
+  control_flow: "completions and questions", finish_reason: "how the response ended", message_shape: "what the response holds",
+  go_on: "going on", step_limit: "the limit of steps", until: "the check", check_stalled: "the check's progress",
+  imported: "what the other program did", followed: "what the other program did", compaction_stalled: "compaction", no_progress: "progress",
+  invalid_calls: "calls that cannot be read", internal_error: "errors inside endstop", none: "going on",
+};
+
+export const ruleWords = (rule) => RULES[rule] ?? plain(rule);
+
+/** Reasons of a "go on" that are a rule's short ones, as a clause. */
+const WHYS = {
+  "calls answered": "the response called a tool",
+  "completion handed back": "its completion was not accepted",
+  "nothing says otherwise": "no rule says otherwise",
+  "no rule spoke": "no rule says otherwise",
+  "near a limit": "a limit is near, and the model is told so",
+  "text alone is no end": "a text alone does not end the run",
+  "the loop that was imported said this and went on": "the other program went on",
+};
 
 export function decisionWords(decision) {
   const also = decision.compact ? ", after compacting the context" : "";
-  if (decision.do === "stop") return `stop: ${plain(decision.reason)}`;
-  if (decision.do === "pause") return "pause: a question is open";
-  return "go on" + (decision.why ? `: ${decision.why}` : "") + also;
+  const detail = decision.detail && !SAID.includes(decision.reason) ? `: ${oneLine(plainly(decision.detail), 200)}` : "";
+  if (decision.do === "stop") return `ended the run, because ${reasonWords(decision.reason)}${detail}`;
+  if (decision.do === "pause") return decision.extend ? "asked for more steps" : "paused, because a question to the user is open";
+  return `went on${decision.why ? `, because ${WHYS[decision.why] ?? plainly(decision.why)}` : ""}${also}`;
 }
+
+/** What a policy that only watches would have done. */
+export const alarmWords = ({ policy, reason, detail }) => `${policy} would have ended the run: ${detail ? plainly(detail) : reasonWords(reason)}`;
 
 /** A fact in a few words. */
 export function fact(value) {

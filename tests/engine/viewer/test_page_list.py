@@ -102,7 +102,7 @@ def test_the_arrow_in_the_search_box_leads_to_the_first_session_found(page: Any,
 
 def test_filters_and_order_stand_in_the_address_and_survive_a_reload_and_the_back_button(page: Any, url: str) -> None:
     at(page, url, MADE + 3)
-    until(page, "document.querySelector('#filter').textContent.includes('exhausted (1)')")
+    until(page, "document.querySelector('#filter').textContent.includes('stopped at a limit (1)')")
     page.select_option("#filter", "exhausted")
     until(page, "document.querySelector('#total').textContent === '1'")
     assert page.evaluate("location.search") == "?status=exhausted"

@@ -112,7 +112,7 @@ def test_E5_the_list_and_the_head_of_a_session_count_the_same_errors(page: Any, 
         until(page, f"document.querySelector('#errors').textContent.split(' ')[0] === '{errors}'")
 
 
-MARKS = {"succeeded": ("good", "✔"), "failed": ("bad", "✘"), "nothing_found": ("bad", "✘"), "unknown": ("quiet", "·")}
+MARKS = {"succeeded": ("quiet", "✔"), "failed": ("bad", "✘"), "nothing_found": ("bad", "✘"), "unknown": ("quiet", "·")}
 SHOWN = """[...document.querySelectorAll('.call > .call-head > .sign')]
     .map((sign) => [sign.className.replace('sign ', ''), sign.textContent])"""
 

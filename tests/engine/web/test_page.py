@@ -113,7 +113,7 @@ def test_a_question_is_answered_from_the_page(page: Any, shown: Site) -> None:
     ]
     begin(page, "ask")
     page.wait_for_selector("#composer .question >> text=Which port?")
-    assert page.text_content("#status").endswith("awaiting input")
+    assert page.text_content("#status").endswith("waits for an answer")
     page.fill("#composer textarea", "8080")
     page.click("#composer button")
     page.wait_for_selector(".end[data-status=completed]")
@@ -138,7 +138,7 @@ def test_a_confirmation_that_is_refused_hands_the_work_back_with_the_reason(page
     begin(page, "refuse")
     page.wait_for_selector("#composer >> text=Please confirm")
     page.fill("#composer textarea", "The README is missing.")
-    page.click("#composer button >> text=Answer")
+    page.click("#composer button >> text=No")
     page.wait_for_selector(".end[data-status=completed]")
     assert "The README is missing." in page.text_content(".note:has-text('Not accepted as complete')")
 
@@ -148,9 +148,11 @@ def test_a_call_that_waits_for_approval_is_shown_with_its_arguments_and_runs_aft
 ) -> None:
     shown.scripts["approve"] = [[call("delete_file", path="old.txt")], [call("task_done", summary=SUMMARY)]]
     begin(page, "approve")
-    page.wait_for_selector("#composer >> text=May delete_file run with")
-    assert "old.txt" in page.text_content("#composer label")
-    page.click("#composer button >> text=Yes")
+    page.wait_for_selector("#composer >> text=May delete_file run?")
+    assert page.locator("#composer label :is(dt, dd)").all_text_contents() == ["path", "old.txt"]
+    assert "{" not in page.text_content("#composer label")
+    assert page.locator("#composer .question button:visible").all_text_contents() == ["Allow", "Deny"]
+    page.click("#composer button >> text=Allow")
     page.wait_for_selector(".end[data-status=completed]")
 
 
@@ -158,8 +160,8 @@ def test_a_call_that_is_not_approved_does_not_run_and_the_model_reads_why(page: 
     shown.scripts["deny"] = [[call("delete_file", path="old.txt")], [call("task_done", summary=SUMMARY)]]
     begin(page, "deny")
     page.wait_for_selector("#composer >> text=Please confirm")
-    page.fill("#composer textarea", "No, that one is needed.")
-    page.click("#composer button >> text=Answer")
+    page.fill("#composer textarea", "that one is needed.")
+    page.click("#composer button >> text=Deny")
     page.wait_for_selector(".end[data-status=completed]")
     results = [m.content for m in shown.requests[-1].messages if isinstance(m, ToolResult)]
     assert results[0] == "Not run: the user did not approve it and said: No, that one is needed."
@@ -210,7 +212,7 @@ def test_what_was_typed_for_one_question_stays_while_another_is_answered_and_ano
     page.click("#composer summary >> nth=1")
     page.fill("#composer details textarea >> nth=1", '{"path": "c.txt"}')
     page.fill("#composer .question textarea >> nth=1", "not that")
-    page.click("#composer .question button >> text=Yes >> nth=0")
+    page.click("#composer .question button >> text=Allow >> nth=0")
     until(page, "document.querySelectorAll('#composer .question').length === 1")
     assert page.input_value("#composer details textarea") == '{"path": "c.txt"}'
     assert page.input_value("#composer .question textarea") == "not that"
@@ -347,7 +349,7 @@ def test_A8_what_is_still_open_stands_with_the_question_until_it_is_answered_and
     assert page.locator(f"{asked} li").all_text_contents() == issues
     assert all(issue in page.text_content("#composer .question label") for issue in issues)
     page.fill("#composer textarea", "hm")  # neither a yes nor a no
-    page.click("#composer button >> text=Answer")
+    page.press("#composer textarea", "Control+Enter")
     page.wait_for_selector("#composer >> text=neither a yes nor a no")
     assert page.locator(f".run:nth-of-type(2) {asked.split()[1]} li").all_text_contents() == issues
     assert "waits for your answer" in page.text_content(".call")
@@ -538,8 +540,8 @@ def test_the_list_shows_what_is_new_filters_and_reads_on_where_it_is_scrolled(pa
     for number in range(120):
         shown.keep([_run(f"run_many{number}")], f"many {number}", f"session_many{number:03}", created_at=AFTER_ALL)
     page.select_option("#filter", "awaiting_input")
-    page.wait_for_selector("#sessions a:has-text('awaiting input')")
-    until(page, "[...document.querySelectorAll('#sessions .status')].every(e => e.textContent.includes('awaiting'))")
+    page.wait_for_selector("#sessions a:has-text('waits for an answer')")
+    until(page, "[...document.querySelectorAll('#sessions .status')].every(e => e.textContent.includes('waits'))")
     page.select_option("#filter", "")
     page.wait_for_selector("#sessions >> text=many 119")
     seen = page.evaluate(SCROLLED_THROUGH)

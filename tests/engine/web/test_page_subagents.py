@@ -41,7 +41,7 @@ def test_a_call_shows_its_sub_agent_how_it_stands_and_the_way_to_it(open_page: C
         page.wait_for_selector(f"{AGENT} >> text=running")
         assert page.text_content(f"{AGENT} a") == "Sub-agent clerk (scripted)"
         gate.open()
-        page.wait_for_selector(f"{AGENT} >> text=awaiting input")
+        page.wait_for_selector(f"{AGENT} >> text=waits for an answer")
         assert page.text_content(".call .why") == "waits for your answer"
         fits_every_width(page)
 
@@ -50,19 +50,19 @@ def test_a_call_shows_its_sub_agent_how_it_stands_and_the_way_to_it(open_page: C
         page.wait_for_selector("#timeline .said a")
         assert page.url != caller
         assert "Delete old.txt." in page.text_content("#timeline .said")
-        until(page, "document.querySelector('#status').textContent.includes('awaiting input')")
+        until(page, "document.querySelector('#status').textContent.includes('waits for an answer')")
         page.wait_for_selector("#timeline .end")
         assert not page.is_visible("#composer"), "its questions are answered in its caller's session"
         assert not page.is_visible("#delete")
 
         page.click("#timeline .said a")
-        page.wait_for_selector("#composer >> text=Yes")
+        page.wait_for_selector("#composer >> text=Allow")
         assert page.url == caller
-        page.click("#composer >> text=Yes")
+        page.click("#composer >> text=Allow")
         page.wait_for_selector("#timeline .end[data-status=completed]")
         until(page, f"document.querySelectorAll('{AGENT} .status').length === 2")
         page.wait_for_selector(f"{AGENT} >> text=completed")
-        page.wait_for_selector(f"{AGENT} >> text=exhausted")
+        page.wait_for_selector(f"{AGENT} >> text=stopped at a limit")
         assert page.locator(f"{AGENT} a").all_text_contents() == [
             "Sub-agent clerk (scripted)",
             "Sub-agent lazy (scripted)",
