@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from .call_effects import MAX_ARGUMENTS, named_file, runs_commands, shell_command
+from .deferred_patterns import deferred
 from .shell_commands import without_prefixes
 from .shell_syntax import Command, split_commands, unquoted
 from .written_files import file_in_answer, file_names, files_in_code, written_by
@@ -52,16 +53,16 @@ _NEW = ("new", "new_str", "new_string", "new_text", "newText", "newString", "rep
 _PATCH = ("patch", "diff", "patch_text", "input")
 _WHOLE = ("content", "file_text", "contents", "file_content", "text")
 _COMMANDS = ("command", "commands", "cmd", "script", "shell_command", "code", "input")
-_IS_PATCH = re.compile(r"^(?:\*\*\* Begin Patch|\*\*\* (?:Update|Add|Delete) File: |--- |diff --git )", re.MULTILINE)
-_PATCHED = re.compile(
+_IS_PATCH = deferred(r"^(?:\*\*\* Begin Patch|\*\*\* (?:Update|Add|Delete) File: |--- |diff --git )", re.MULTILINE)
+_PATCHED = deferred(
     r"^(?:\*\*\* (?:Update|Add|Delete) File: (?P<file>[^\n]{1,300})"
     r"|(?:diff --git [^\n]{1,700}\n(?:(?!--- |diff )[^\n]{0,700}\n){0,8}?)?"
     r"--- (?:a/)?(?P<old>[^\t\n]{1,300})[^\n]{0,100}\n\+\+\+ (?:b/)?(?P<new>[^\t\n]{1,300}))",
     re.MULTILINE,
 )
-_LINE_EDIT = re.compile(r"(?:edit|insert)[ \t]+(?P<at>\d{1,9}(?::\d{1,9})?)[^\n]{0,20}\n")
+_LINE_EDIT = deferred(r"(?:edit|insert)[ \t]+(?P<at>\d{1,9}(?::\d{1,9})?)[^\n]{0,20}\n")
 """The first line of an edit of SWE-agent: the lines that it replaces in the open file."""
-_EDIT_END = re.compile(r"\nend_of_(?:edit|insert)\b")
+_EDIT_END = deferred(r"\nend_of_(?:edit|insert)\b")
 _WRITES_PLAINLY = frozenset({"cat", "echo", "printf", "tee"})
 """Programs that write what they are given: only the shell itself can fail to open their file, and says so."""
 _NOT_OPENED = "(?:No such file|Permission denied|Is a directory|Read-only|cannot create|Not a directory)"
@@ -98,7 +99,7 @@ def file_looked_at(name: str, arguments: str, content: str) -> str:
     return file_in_answer(content)
 
 
-_FILE = re.compile(r"(?:[\w.@~+-]*/)*[\w@+-][\w.@+-]*\.\w{1,8}")
+_FILE = deferred(r"(?:[\w.@~+-]*/)*[\w@+-][\w.@+-]*\.\w{1,8}")
 
 
 def _looked_at(command: Command) -> list[str]:
@@ -213,7 +214,7 @@ def _edits_of(
         yield FileEdit(path=file, how=how, new=_place_of(document, places)) if whole else FileEdit(path=file)
 
 
-_NESTED = re.compile(r"\s*(?:/bin/)?(?:ba|z)?sh\s+-l?c\s+(?P<quote>['\"])(?P<text>.*)(?P=quote)\s*", re.DOTALL)
+_NESTED = deferred(r"\s*(?:/bin/)?(?:ba|z)?sh\s+-l?c\s+(?P<quote>['\"])(?P<text>.*)(?P=quote)\s*", re.DOTALL)
 
 
 def _nested(command: str) -> str:

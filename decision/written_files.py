@@ -140,13 +140,13 @@ _OPENED = deferred(
 )
 
 
-_NAMED = re.compile(
+_NAMED = deferred(
     r"""^[ \t]{0,80}(?P<name>\w{1,80})\s{0,9}=\s{0,9}(?:(?:pathlib\.)?Path\(\s{0,9})?"""
     r"""[rbu]?(?P<quote>["'])(?P<file>[^"'\n]{1,300})(?P=quote)\)?[ \t;]{0,9}$""",
     re.MULTILINE,
 )
 """A variable that holds a literal name."""
-_WRITES_NAMED = re.compile(
+_WRITES_NAMED = deferred(
     r"""\bopen\(\s{0,9}(\w{1,80})\s{0,9},\s{0,9}(?:mode\s?=\s?)?["'][wax]|\b(\w{1,80})\.(?:write_|unlink\(|touch\()"""
     r"""|\bwriteFile(?:Sync)?\(\s{0,9}(\w{1,80})"""
 )
@@ -162,7 +162,7 @@ def files_in_code(code: str) -> tuple[str, ...]:
 
 # ---- in what a tool answers
 
-_ANSWERED = re.compile(
+_ANSWERED = deferred(
     r"\[File: (?P<shown>[^\n()]{1,300}?)(?: \(\d+ lines total\))?\]"
     r"|(?:The |Your )?[Ff]ile:? [`'\"]?(?P<named>[^\s`'\"]{1,300})[`'\"]?"
     r" (?:has been|was) (?:successfully )?(?:edited|updated|created|written|saved|overwritten)\b"
