@@ -97,7 +97,7 @@ class CallJudge:
             self._arguments = {call.id: call.arguments for call in facts.open_calls}
         arguments = self._arguments.get(event.call_id, "")
         tool = self._tools.get(event.name)
-        declared = None if tool is None else tool.reads or (None if self.foreign else False)
+        declared = self._declared(event.name)
         does = call_effect(event.name, arguments, declared)
         end = self._end_of(event, does.effect, facts)
         files: tuple[str, ...] = ()
@@ -118,6 +118,17 @@ class CallJudge:
             files=files,
             perhaps=perhaps,
         )
+
+    def proposed(self, name: str, arguments: str) -> CallJudgement:
+        """Judge a call that waits for approval: what it would do, with the changes of files that its arguments hold."""
+        does = call_effect(name, arguments, self._declared(name))
+        edits = file_edits(name, arguments, does.files, "", False) if does.effect == "changes" else ()
+        return CallJudgement(effect=does.effect, end="unknown", edits=edits)
+
+    def _declared(self, name: str) -> bool | None:
+        """Return whether a tool declares that it only reads; None if that is not known."""
+        tool = self._tools.get(name)
+        return None if tool is None else tool.reads or (None if self.foreign else False)
 
     def arguments_of(self, call_id: str) -> str:
         """Return the arguments of a call of the latest response as JSON; empty if it is not known."""
@@ -180,13 +191,19 @@ class SessionJudge:
         self._facts = Facts()
 
     def feed(self, event: ev.Event) -> CallJudgement | None:
-        """Add an event and return a judgement for each result. Only the event types in `JUDGED_BY` have an effect."""
+        """Add an event and return a judgement for each result, and for each call of the run that waits for approval.
+
+        Only the event types in `JUDGED_BY` have an effect.
+        """
         if isinstance(event, ev.RunStarted):
             self._judge, self._facts = CallJudge(event), fold(Facts(), event)
         elif self._judge is not None and isinstance(event, JUDGED_BY):
             self._facts = fold(self._facts, event)
             if isinstance(event, ev.ToolCallResult):
                 return _in_detail(event, self._judge.judge(event, self._facts), self._judge.arguments_of(event.call_id))
+            if isinstance(event, ev.QuestionAsked) and event.tool is not None and event.asker is None:
+                waiting = (call.arguments for call in self._facts.open_calls if call.id == event.call_id)
+                return self._judge.proposed(event.tool, next(waiting, ""))
         return None
 
 
@@ -203,7 +220,7 @@ def _in_detail(event: ev.ToolCallResult, known: CallJudgement, arguments: str) -
     )
 
 
-JUDGED_BY = (ev.RunStarted, ev.ResponseFinished, ev.ToolCallResult, ev.LimitReached)
+JUDGED_BY = (ev.RunStarted, ev.ResponseFinished, ev.ToolCallResult, ev.LimitReached, ev.QuestionAsked)
 """Types of the events that a `SessionJudge` needs."""
 
 

@@ -28,10 +28,9 @@ import msgspec
 from endstop import read_record
 from endstop.decision import events as ev
 from mock_provider import planned
+from records import _play
 from task import Scenario
 from worker import Bench
-
-from records import _play
 
 HERE = Path(__file__).parent
 SCENARIOS = {

@@ -3,7 +3,7 @@ import { h } from "./dom.js";
 import { prose } from "./prose.js";
 
 /** The end of a run: its answer, unless that is the text above. */
-export function endView({ run: { outcome } }) {
+export function endView({ outcome }) {
   const { answer, status, stop_reason: reason } = outcome;
   const given = answer && status === "completed" && reason !== "text_final";
   const text = prose("written", "the answer");

@@ -1,10 +1,9 @@
 // The calls of a session as a table that can be sorted, and filtered by those that failed.
 import { hashOf } from "./address.js";
-import { isFailure } from "./call_end.js";
 import { h, put, signed } from "./dom.js";
 import { callsOf } from "./model.js";
 import { counted, gist, lasted, oneLine } from "./text.js";
-import { stateOf } from "./words.js";
+import { isFailure, stateOf } from "./words.js";
 
 /** Rows that are made at first. */
 const FIRST = 500;

@@ -136,3 +136,12 @@ export function sendByKey(event) {
 }
 
 export const boxOf = () => $("composer").querySelector("textarea");
+
+/** Lead to the box, with a message that goes on. */
+export function goOn() {
+  const box = boxOf();
+  if (!box) return;
+  box.value ||= "Go on.";
+  box.focus();
+  box.select();
+}

@@ -24,7 +24,7 @@ export function decisionsView(root, id) {
         step === null ? "Before the first step" : h("a", { href: hashOf({ id, run: run.place + 1, step }) }, `${state.runs.length > 1 ? `Run ${run.place + 1}, step` : "Step"} ${step}`), ": ",
         item.kind === "alarm" ? alarmWords(item.alarm) : decisionWords(item.decision),
         item.kind === "alarm" ? null : traceView(item)))),
-      all.length < steps ? h("p", { class: "faint" }, "After every other step it went on, because the response called a tool.") : "",
+      all.length < steps ? h("p", { class: "faint" }, state.runs.some((run) => run.foreign) ? "After the other steps its program went on. Why is not recorded." : "After every other step it went on, because the response called a tool.") : "",
       all.length ? "" : h("p", { class: "faint" }, "No decision is recorded."));
   };
 }

@@ -1,37 +1,13 @@
-// What a call changes in a file, as a diff: edits of known shapes, whoever's tool it is.
+// What a call changes in a file, as a diff. Which files it changes, and where its arguments hold the texts, is judged in Python.
 import { diffLine } from "./code.js";
 import { copyButton } from "./copy.js";
 import { h } from "./dom.js";
 import { output } from "./output.js";
-import { counted, fileOf, parsed } from "./text.js";
+import { counted, parsed } from "./text.js";
 
-const BEFORE = ["old", "old_str", "old_string", "old_text", "oldText", "search"];
-const AFTER = ["new", "new_str", "new_string", "new_text", "newText", "replace", "replacement"];
-const PATCH = ["patch", "diff", "patch_text", "input"];
-const WHOLE = ["content", "file_text", "contents", "file_content"];
 /** Pairs of lines that are compared at most; a larger edit is shown as all of the old and all of the new. */
 const MOST_PAIRS = 1_000_000;
 const [AROUND, FIRST] = [3, 40];
-
-const named = (given, names) => names.map((name) => given[name]).find((value) => typeof value === "string");
-
-/** The edits in a call's arguments: `{ path, lines }`, each line with its sign, or `{ path, text }` of a whole file. */
-export function editsOf(args) {
-  const given = parsed(args);
-  if (!given || typeof given !== "object") return [];
-  const one = (edit) => {
-    const [before, after] = [named(edit, BEFORE), named(edit, AFTER)];
-    return before === undefined || after === undefined ? [] : [{ path: fileOf(edit) || fileOf(given), lines: compared(before, after) }];
-  };
-  const found = one(given);
-  for (const edit of Array.isArray(given.edits) ? given.edits : []) if (edit && typeof edit === "object") found.push(...one(edit));
-  const command = Array.isArray(given.command) ? given.command.find((word) => `${word}`.startsWith("*** Begin Patch")) : null;
-  const patch = command ?? named(given, PATCH);
-  if (patch && /^(?:\*\*\* Begin Patch|--- |diff --git |@@ )/m.test(patch)) found.push({ path: fileOf(given), lines: patch.split("\n") });
-  if (typeof given.insert_text === "string") found.push({ path: fileOf(given), lines: signedLines("+", given.insert_text) });
-  const text = found.length || !fileOf(given) ? undefined : named(given, WHOLE);
-  return text === undefined ? found : [{ path: fileOf(given), text }];
-}
 
 /** A change of a file as decision/file_edits.py tells it, with its texts taken from the arguments of its call; null where
  * they do not hold them. */

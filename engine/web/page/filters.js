@@ -2,8 +2,8 @@
 import { listed, setListed } from "./address.js";
 import { ask, mode } from "./api.js";
 import { $, h, put } from "./dom.js";
-import { counted } from "./text.js";
-import { reasonWords, STATUS } from "./words.js";
+import { counted, plain } from "./text.js";
+import { STATUS } from "./words.js";
 
 /** Milliseconds that somebody who types is waited for. */
 const TYPING = 200;
@@ -18,7 +18,7 @@ const SORTS = {
 /** Orders in the menu; the others are reached by the headings of the columns. */
 const OFFERED = ["", "oldest", "steps", "tokens", "cost", "duration", "errors", "title"];
 
-const label = { status: (value) => STATUS[value]?.[2] ?? value, reason: (value) => reasonWords(value, true) };
+const label = { status: (value) => STATUS[value]?.[2] ?? value, reason: plain };
 
 /** Controls for these names of the query; `changed()` is called once the address has another one. */
 export function filters(known, changed) {

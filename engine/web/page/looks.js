@@ -1,7 +1,7 @@
 // Where nothing happened: steps in a row that only looked at one file.
-import { isFailure } from "./call_end.js";
 import { h } from "./dom.js";
 import { clean } from "./text.js";
+import { isFailure } from "./words.js";
 
 /** Steps in a row that only looked at one file, and become one line. */
 const LOOKS = 3;

@@ -1,8 +1,8 @@
 // The rows of the list: as many nodes as are seen, however many sessions there are.
 import { hashOf, placeOf } from "./address.js";
 import { $, h, put, signed } from "./dom.js";
-import { ago, counted, duration, money, number, oneLine } from "./text.js";
-import { reasonWords, STATUS } from "./words.js";
+import { ago, counted, duration, money, number, oneLine, plain } from "./text.js";
+import { STATUS } from "./words.js";
 
 /** Rows made above and below those that are seen. */
 const SPARE = 8;
@@ -142,7 +142,7 @@ function entry() {
       const { match } = session;
       link.setAttribute("href", hashOf({ id: session.id, ...(match && { run: match.run, ...(match.step && { step: match.step }) }) }));
       showStatus(status, session.status);
-      put(reason, session.stop_reason && session.stop_reason !== session.status ? reasonWords(session.stop_reason, true) : "");
+      put(reason, session.stop_reason && session.stop_reason !== session.status ? plain(session.stop_reason) : "");
       put(title, oneLine(session.title || "(no prompt)", 300));
       const wrong = session.trouble && session.file ? `⚠ ${oneLine(session.trouble, 160)}` : "";
       link.title = [oneLine(session.title || "", 600), wrong].filter(Boolean).join("\n");

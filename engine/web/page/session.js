@@ -3,7 +3,7 @@ import { setPlace } from "./address.js";
 import { ask, at, mode, path, readOnly, token, tokenAfter, words } from "./api.js";
 import { clearBudget, showBudget } from "./budget.js";
 import { announcement } from "./announcement.js";
-import { attempt, boxOf, compose } from "./composer.js";
+import { attempt, compose, goOn } from "./composer.js";
 import { $, h, put } from "./dom.js";
 import { followEnd } from "./follow_end.js";
 import { jumps } from "./jump.js";
@@ -136,7 +136,7 @@ export function openSession(place, { say, connected }) {
     const since = now === "running" && !replay ? performance.now() - heardAt : 0;
     const time = run && (replay || underWay(now)) && (since ? `${Math.floor((run.t + since) / 1000)} s` : lasted(run.t));
     put($("doing"), [replay ? "replay" : "", session.agent, replay ? run?.doing : { interrupted: "", queued: "waits for a process that runs it" }[now] ?? run?.doing, time].filter(Boolean).join(" · "));
-    if (run && underWay(now)) showBudget($("budget"), run, run.t + since);
+    if (run && !run.outcome && underWay(now)) showBudget($("budget"), run, run.t + since);
     else clearBudget($("budget"));
     $("status").hidden = !replay && !underWay(now) && now !== "interrupted";
     if (!replay) verdict.judge(session, now, run?.steps);
@@ -176,6 +176,11 @@ export function openSession(place, { say, connected }) {
   }
 
   const trouble = (error) => put($("trouble"), error ? words(error) : "");
+
+  function next(kind, back = false) {
+    views.show("conversation");
+    jump.next(kind, back);
+  }
 
   function toEnd() {
     views.show("conversation");
@@ -232,16 +237,8 @@ export function openSession(place, { say, connected }) {
     else act(sure, "DELETE", "", () => (location.hash = ""));
   };
   for (const [kind, [back, forth]] of ["error", "decision"].map((kind) => [kind, $(`${kind}-jump`).querySelectorAll("button")])) {
-    back.onclick = () => (views.show("conversation"), jump.next(kind, true));
-    forth.onclick = () => (views.show("conversation"), jump.next(kind));
-  }
-  root.addEventListener("go-on", goOn);
-  function goOn() {
-    const box = boxOf();
-    if (!box) return;
-    box.value ||= "Go on.";
-    box.focus();
-    box.select();
+    back.onclick = () => next(kind, true);
+    forth.onclick = () => next(kind);
   }
 
   // the stream
@@ -285,7 +282,7 @@ export function openSession(place, { say, connected }) {
   }
   document.addEventListener("visibilitychange", seen);
   const clock = setInterval(() => {
-    if (!running() || replay) return;
+    if (replay || !session || (!running() && session.status !== "running")) return; // the last event may come before the status
     head(state);
     if (performance.now() - Math.max(heardAt, askedAt) > QUIET) reload(); // no event says that a run is interrupted
   }, 1000);
@@ -321,9 +318,8 @@ export function openSession(place, { say, connected }) {
   goTo(place);
   start();
   return {
-    id, goTo,
+    id, goTo, next,
     view: views.choose,
-    next: (kind, back) => (views.show("conversation"), jump.next(kind, back)),
     toggleReplay: () => $("replay").hidden || toggleReplay(),
     toEnd,
     close() {
@@ -338,7 +334,6 @@ export function openSession(place, { say, connected }) {
       clearTimeout(counting);
       clearTimeout(again);
       document.removeEventListener("visibilitychange", seen);
-      root.removeEventListener("go-on", goOn);
       root.replaceChildren();
       clearBudget($("budget"));
       verdict.clear();

@@ -1,9 +1,9 @@
 // The views of a session: tabs over one panel each. The address names the one that is shown.
 import { setPlace, VIEWS } from "./address.js";
 import { $, h, put } from "./dom.js";
-import { isFailure } from "./call_end.js";
 import { callsOf } from "./model.js";
 import { number } from "./text.js";
+import { isFailure } from "./words.js";
 
 /** What makes each view; it comes when a reader first asks for it. */
 const MADE = {

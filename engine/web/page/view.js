@@ -2,7 +2,6 @@
 import { ask, path, words } from "./api.js";
 import { endView, list } from "./answer.js";
 import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
-import { isFailure } from "./call_end.js";
 import { checkLine } from "./checks.js";
 import { output, picture } from "./output.js";
 import { foldLooks, lookOf } from "./looks.js";
@@ -10,7 +9,7 @@ import { prose } from "./prose.js";
 import { askedView } from "./question.js";
 import { linkTo, showStatus } from "./rows.js";
 import { brief, briefly, called, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
-import { alarmWords, cutWords, decisionWords, evaluationWords, fact, failureWords, RESULT, resultOf, skippedWords, stateOf } from "./words.js";
+import { alarmWords, cutWords, decisionWords, evaluationWords, fact, failureWords, isFailure, RESULT, resultOf, skippedWords, stateOf } from "./words.js";
 
 /** Shows any state of the fold of session `id` in `root`, changing only what differs. */
 export function timeline(root, id) {
@@ -62,14 +61,15 @@ const said = (text, what) => output(text, { what, form: "words", tag: "blockquot
 const linkButton = (what) => h("button", { type: "button", class: "link", title: `Copy the link to ${what}`, "aria-label": `Copy the link to ${what}` }, "#");
 
 /** A step, or a round of plan, execute and think around its steps. */
-function stepView({ kind, number, closing }) {
+function stepView({ kind, number, closing, run }) {
   const goal = h("span");
   const figures = h("span", { class: "faint" });
   const body = h("div");
   const parts = new Children(body, itemView);
   const title = closing ? "Closing step" : `${kind === "round" ? "Round" : "Step"} ${number}`;
+  const label = run > 1 ? `${title} of run ${run}` : title;
   const place = kind === "step" ? { "data-step": number } : {};
-  const node = h("section", { class: kind, "aria-label": title, ...place },
+  const node = h("section", { class: kind, "aria-label": label, ...place },
     h("h4", {}, title, goal, " ", figures, ...(kind === "step" ? [requestButton(title.toLowerCase()), linkButton(title.toLowerCase())] : [])), body);
   return {
     node,
@@ -135,7 +135,7 @@ function callView(first) {
   const node = h("div", { class: "call", "data-kind": first.does, "data-call": first.id }, head, live, edits, all.node, result);
   let thought = null;
   let told = null;
-  let edited = "";
+  let edited = null;
   let whole = null;
   node.addEventListener("show-all", () => whole?.all());
   return {
@@ -165,13 +165,9 @@ function callView(first) {
       const news = `${call.status} ${call.end} ${call.asks} ${call.agent?.run_id}`;
       if (told !== news) whole = showResult(result, call);
       told = news;
-      const args = call.done ? call.args : "";
-      if (edited !== args) whenSeen(edits, () => showEdits(edits, args, () => edited === args));
-      if (edited !== args && edits.firstChild) {
-        edits.replaceChildren();
-        node.classList.remove("edits");
-      }
-      edited = args;
+      const changes = call.judged?.edits ?? call.proposed;
+      if (edited !== changes) whenSeen(edits, () => edited === changes && showEdits(edits, call.args, changes));
+      edited = changes;
       strike(node, call);
     },
   };
@@ -187,13 +183,11 @@ function folded(title, text, name = "") {
   return { node, update: () => node.open && fill() };
 }
 
-async function showEdits(node, args, now) {
-  if (!args.includes("{")) return;
-  const { editsOf, editView } = await import("./edits.js");
-  if (!now()) return;
-  const found = editsOf(args);
-  node.replaceChildren(...found.map(editView));
-  node.closest(".call")?.classList.toggle("edits", found.length > 0);
+async function showEdits(node, args, changes) {
+  const { editAt, editView } = await import("./edits.js");
+  const shown = changes.map((edit) => editAt(args, edit)).filter(Boolean);
+  node.replaceChildren(...shown.map((edit) => editView(edit)));
+  node.closest(".call")?.classList.toggle("edits", shown.length > 0);
 }
 
 /** A call's arguments, when they are opened: texts of several lines as separate blocks, or everything as recorded. */

@@ -39,6 +39,10 @@ const ENDS = {
   unknown: ["quiet", "·", ""],
 };
 
+/** Whether a call that ended so counts as an error, as in the list: any exit code but 0 is one. How it ended is judged in
+ * decision/call_judgement.py, and comes with the event of its result. */
+export const isFailure = (end) => end === "failed" || end === "nothing_found";
+
 /** Tone, sign and words of a call's end: never a tick for one that is not known to have succeeded. */
 export function resultOf({ status, end }) {
   if (!status) return ["main", "◌", ""];
@@ -49,7 +53,7 @@ export function resultOf({ status, end }) {
 export function stateOf(call) {
   if (!call.status) return ["main", "◌", call.asks ? "waits for an answer" : call.running ? "running" : call.done ? "not run yet" : "being written"];
   const [tone, sign, words] = resultOf(call);
-  if (call.end === "failed" || call.end === "nothing_found") return [tone, sign, "failed"];
+  if (isFailure(call.end)) return [tone, sign, "failed"];
   return call.end === "succeeded" ? [tone, sign, "succeeded"] : [tone, sign, words || "unknown"];
 }
 
@@ -89,33 +93,6 @@ export function failureWords(failure) {
   return `${plain(failure.kind)}: ${status}${failure.message}${wait}`;
 }
 
-/** Why a run ended, for each stop reason (decision/outcome.py): what follows "because". */
-export const REASONS = {
-  completed: "the model reported the task as done",
-  handled: "a handler answered, without the model",
-  text_final: "the response was a text and called no tool",
-  judged: "the judge said that the task is complete",
-  until_met: "its check was met",
-  blocked: "the model reported that it is blocked",
-  awaiting_input: "a question to the user is open",
-  step_limit: "the limit of steps was reached",
-  token_limit: "the limit of tokens was reached",
-  cost_limit: "the limit of cost was reached",
-  time_limit: "the limit of time was reached",
-  tool_call_limit: "the limit of tool calls was reached",
-  stuck: "it repeated itself",
-  degenerate: "the response repeated itself",
-  compaction_stalled: "the context is full",
-  completion_rejected: "its completion was not accepted",
-  until_stalled: "no change brought its check further",
-  no_answer: "there was no answer",
-  invalid_calls: "its calls could not be read",
-  refusal: "the provider refused to answer",
-  provider_error: "the model's provider failed",
-  internal_error: "endstop itself failed",
-  cancelled: "it was cancelled",
-};
-
 /** Tone, sign, head and words of an evaluation. */
 export function evaluationWords({ verdict, name, details }) {
   const [tone, sign, said] = { passed: ["good", "✔", "passed"], failed: ["bad", "✘", "failed"] }[verdict] ?? ["quiet", "○", "got no verdict"];
@@ -126,12 +103,6 @@ export function evaluationWords({ verdict, name, details }) {
 
 /** A detail of a decision without the units that only a policy knows. */
 const plainly = (text) => text.replace(/(\d+) points (?:for steps )?without progress/g, "steps without progress").replace(/[a-z]+(?:_[a-z]+)+/g, plain);
-
-/** Reasons of which the detail says nothing more. */
-const SAID = ["completed", "handled", "text_final", "awaiting_input", "cancelled"];
-
-/** `short`: for a menu, where a name that a program gave its ending stands alone. */
-export const reasonWords = (reason, short = false) => REASONS[reason] ?? (short ? plain(reason) : `its program called this “${plain(reason)}”`);
 
 /** What each rule and guard looks at (decision/rules.py, decision/guards.py). */
 const RULES = {
@@ -151,19 +122,22 @@ const WHYS = {
   "no rule spoke": "no rule says otherwise",
   "near a limit": "a limit is near, and the model is told so",
   "text alone is no end": "a text alone does not end the run",
-  "the loop that was imported said this and went on": "the other program went on",
+  "the loop that was imported said this and went on": "its program went on",
+  "a plain answer ends the run": "a plain answer ends it",
 };
 
+const because = (why) => (why ? oneLine(WHYS[why] ?? plainly(why), 200) : "");
+
+/** A decision: what it did, and why, in the words of its rule. How the run ended stands in the verdict. */
 export function decisionWords(decision) {
-  const also = decision.compact ? ", after compacting the context" : "";
-  const detail = decision.detail && !SAID.includes(decision.reason) ? `: ${oneLine(plainly(decision.detail), 200)}` : "";
-  if (decision.do === "stop") return `ended the run, because ${reasonWords(decision.reason)}${detail}`;
+  const why = because(decision.detail || decision.why);
+  if (decision.do === "stop") return `ended the run${why && `: ${why}`}`;
   if (decision.do === "pause") return decision.extend ? "asked for more steps" : "paused, because a question to the user is open";
-  return `went on${decision.why ? `, because ${WHYS[decision.why] ?? plainly(decision.why)}` : ""}${also}`;
+  return `went on${why && `, because ${why}`}${decision.compact ? ", after compacting the context" : ""}`;
 }
 
 /** What a policy that only watches would have done. */
-export const alarmWords = ({ policy, reason, detail }) => `${policy} would have ended the run: ${detail ? plainly(detail) : reasonWords(reason)}`;
+export const alarmWords = ({ policy, detail }) => `${policy} would have ended the run${detail && `: ${because(detail)}`}`;
 
 /** A fact in a few words. */
 export function fact(value) {

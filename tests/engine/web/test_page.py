@@ -306,6 +306,10 @@ def test_A11_the_answer_stands_at_the_end_and_a_thought_is_none(page: Any, shown
     assert count(page, ".end") == 1
     assert "is unknown" in page.text_content(".note:has-text('Cut here')")
     assert count(page, ".call:has-text('never.txt')") == 0
+    page.click("#tab-changes")
+    page.wait_for_selector("ul[aria-labelledby=files-changed] summary >> text=config.ini")
+    assert count(page, "ul[aria-labelledby=files-changed] > li") == 1
+    assert page.wait_for_selector(".change pre").text_content() == "port = 8080"
 
 
 ORDER = """[...document.querySelectorAll('.thought, .call, .cut')].filter((one) => one.checkVisibility()).map(

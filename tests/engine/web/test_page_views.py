@@ -82,7 +82,10 @@ def test_requests_and_decisions_are_told_for_each_step(page: Any, tmp_path: Path
     assert "cat a.py" in page.text_content("#panel-requests details[open] pre >> nth=-1")
     page.click("#tab-decisions")
     page.wait_for_selector("#panel-decisions li")
-    assert "ended the run, because" in page.text_content("#panel-decisions")
+    told = page.text_content("#panel-decisions")
+    assert "ended the run: a plain answer ends it" in told
+    assert "Why is not recorded." in told, "another program's reasons are not known"
+    assert "because the response called a tool" not in told
     assert "_" not in page.locator("#panel-decisions").inner_text()
 
 
