@@ -195,3 +195,17 @@ def test_a_session_is_judged_run_by_run_and_in_detail() -> None:
     *_, own = [judge.feed(event) for event in (OWN, response, result)]
     assert own is not None
     assert own.end == "succeeded", "a status of a tool of ours says it"
+
+
+def test_a_call_that_waits_for_approval_is_judged_by_its_arguments_with_the_changes_that_it_would_make() -> None:
+    arguments = {"path": "a.py", "content": "x = 1\n"}
+    response = AssistantMessage(calls=(ToolCall("c1", "write_file", json.dumps(arguments)),))
+    judge = SessionJudge()
+    assert judge.feed(OWN) is None
+    assert judge.feed(ev.ResponseFinished(step=1, message=response, finish="tool_calls")) is None
+    asked = ev.QuestionAsked(call_id="c1", text="May it?", tool="write_file", arguments=arguments)
+    known = judge.feed(asked)
+    assert known is not None
+    assert ([edit.path for edit in known.edits], known.end) == (["a.py"], "unknown")
+    assert not known.changed
+    assert judge.feed(replace(asked, tool=None)) is None, "a question of the model is no call to judge"

@@ -253,11 +253,10 @@ EDITS: list[tuple[dict[str, Any], list[str]]] = [
     ({"path": "a", "old": "1\n2\n3", "new": "1\nx\n3"}, [" 1", "-2", "+x", " 3"]),
     ({"file_path": "a", "old_string": "x", "new_string": "y"}, ["-x", "+y"]),
     ({"command": "str_replace", "path": "a", "old_str": "x", "new_str": ""}, ["-x"]),
-    ({"command": "insert", "path": "a", "insert_line": 3, "insert_text": "x\ny"}, ["+x", "+y"]),
+    ({"command": "insert", "path": "a", "insert_line": 3, "insert_text": "x\ny"}, ["@@ line 3 @@", "+x", "+y"]),
     ({"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}]}, ["-x", "+y"]),
     ({"input": "*** Begin Patch\n*** Update File: a\n-x\n+y\n*** End Patch"},
-     ["*** Begin Patch", "*** Update File: a", "-x", "+y", "*** End Patch"]),
-    ({"command": ["apply_patch", "*** Begin Patch\n-x"]}, ["*** Begin Patch", "-x"]),
+     ["*** Update File: a", "-x", "+y", "*** End Patch"]),
     ({"pattern": "old", "path": "a"}, []),
 ]  # fmt: skip
 
