@@ -77,7 +77,7 @@ function answerForms(id, question, post, on) {
   made.classList.add("question");
   const label = made.querySelector("label");
   if (!steps) label.append(askedView(question));
-  if (sure) label.prepend(h("strong", { class: "asks" }, steps ? "More steps?" : "Please confirm"));
+  if (sure && !question.tool) label.prepend(h("strong", { class: "asks" }, steps ? "More steps?" : "Please confirm"));
   for (const issue of question.pending_issues ?? []) label.append(h("small", {}, `\nstill open: ${issue}`));
   if (!sure) return [made];
   const error = made.querySelector(".error");

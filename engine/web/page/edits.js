@@ -74,7 +74,7 @@ function near(lines) {
 
 /** An edit as a diff with its file and how many lines it adds and takes away; a file that is written whole, as it is. */
 export function editView({ path, lines, text }, known = false) {
-  if (text !== undefined) return fileView(path, text);
+  if (text !== undefined) return fileView(path, text, known);
   const all = near(lines);
   const count = (sign) => lines.filter((line) => line.startsWith(sign) && !/^(?:\+\+\+|---) /.test(line)).length;
   const pre = h("pre", { class: "code diff" });
@@ -88,7 +88,7 @@ export function editView({ path, lines, text }, known = false) {
     more, h("div", { class: "tools" }, copyButton("the diff", () => lines.join("\n"))));
 }
 
-function fileView(path, text) {
-  const head = h("div", { class: "edit-head" }, h("code", {}, path), h("small", {}, `the whole file, ${counted(text.replace(/\n$/, "").split("\n").length, "line")}`));
+function fileView(path, text, known) {
+  const head = h("div", { class: "edit-head" }, known ? null : h("code", {}, path), h("small", {}, `the whole file, ${counted(text.replace(/\n$/, "").split("\n").length, "line")}`));
   return h("div", { class: "edit", role: "group", "aria-label": `Content of ${path}` }, head, output(text, { what: "the file", file: path, form: "code" }).node);
 }

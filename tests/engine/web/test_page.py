@@ -159,7 +159,7 @@ def test_a_call_that_waits_for_approval_is_shown_with_its_arguments_and_runs_aft
 def test_a_call_that_is_not_approved_does_not_run_and_the_model_reads_why(page: Any, shown: Site) -> None:
     shown.scripts["deny"] = [[call("delete_file", path="old.txt")], [call("task_done", summary=SUMMARY)]]
     begin(page, "deny")
-    page.wait_for_selector("#composer >> text=Please confirm")
+    page.wait_for_selector("#composer >> text=May delete_file run?")
     page.fill("#composer textarea", "that one is needed.")
     page.click("#composer button >> text=Deny")
     page.wait_for_selector(".end[data-status=completed]")
