@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
@@ -117,6 +118,16 @@ def shell_command(name: str, arguments: str) -> str:
         if type(value) is list and value and all(type(word) is str for word in value):
             return "\n".join(value) if key == "commands" else shlex.join(value)
     return arguments if kind and given is _NO_ARGUMENTS and len(arguments) <= MAX_ARGUMENTS else ""
+
+
+def named_file(arguments: str | Mapping[str, Any]) -> str:
+    """Return the file that arguments name, as JSON or decoded; empty if they name none. Never raises."""
+    if isinstance(arguments, str):
+        given = _decoded(arguments)
+        named = [getattr(given, key) for key in _PATHS]
+    else:
+        named = [arguments.get(key) for key in _PATHS]
+    return next((path[:MAX_PATH] for path in named if isinstance(path, str) and path), "")
 
 
 def call_effect(name: str, arguments: str, reads: bool | None = None) -> CallEffect:

@@ -15,12 +15,14 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from . import events as ev
-from .call_effects import call_effect, runs_commands
-from .call_results import CallEnd, call_end, has_failed, still_runs
+from .call_effects import call_effect, named_file, runs_commands
+from .call_results import CallEnd, call_end, exit_code, has_failed, still_runs
 from .call_verbs import CallEffect, Effect
 from .facts import Facts
+from .file_edits import FileEdit, file_edits, file_looked_at
 from .fold import fold
 from .messages import ToolCall
 from .program_text import code_effect
@@ -49,7 +51,15 @@ class CallJudgement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     checks: bool = False
     """Whether it checked the work, possibly among other things."""
     files: tuple[str, ...] = ()
-    """The files that it changed, as far as they are known; always empty for the run's own tools."""
+    """The files that it changed for certain, as far as they are known."""
+    perhaps: tuple[str, ...] = ()
+    """The files that it perhaps changed: a program ran whose text or output names them, or a tool that may write."""
+    code: int | None = None
+    """The exit code that its result names. Only a `SessionJudge` looks for it, and for what follows."""
+    edits: tuple[FileEdit, ...] = ()
+    """What it did to each of its `files`, in order."""
+    looked_at: str = ""
+    """The one file that it read."""
 
     @property
     def failed(self) -> bool:
@@ -87,16 +97,18 @@ class CallJudge:
             self._arguments = {call.id: call.arguments for call in facts.open_calls}
         arguments = self._arguments.get(event.call_id, "")
         tool = self._tools.get(event.name)
-        declared = None if tool is None else tool.reads or (None if self.foreign else False)
+        declared = self._declared(event.name)
         does = call_effect(event.name, arguments, declared)
         end = self._end_of(event, does.effect, facts)
         files: tuple[str, ...] = ()
+        perhaps: tuple[str, ...] = ()
         if tool is not None and tool.kind != "ordinary":
             changed = False
         elif self.foreign:
-            changed, files = self._changes_by_result(does, end, event, arguments)
-        else:
-            changed = tool is not None and _has_changed(does, event, declared)
+            changed, files, perhaps = self._changes_by_result(does, end, event, arguments)
+        elif changed := tool is not None and _has_changed(does, event, declared):
+            files = does.files
+            perhaps = () if files or runs_commands(event.name) else file_names([named_file(arguments)])
         return CallJudgement(
             effect=does.effect,
             end=end,
@@ -104,7 +116,23 @@ class CallJudge:
             changed=changed,
             checks=does.checks,
             files=files,
+            perhaps=perhaps,
         )
+
+    def proposed(self, name: str, arguments: str) -> CallJudgement:
+        """Judge a call that waits for approval: what it would do, with the changes of files that its arguments hold."""
+        does = call_effect(name, arguments, self._declared(name))
+        edits = file_edits(name, arguments, does.files, "", False) if does.effect == "changes" else ()
+        return CallJudgement(effect=does.effect, end="unknown", edits=edits)
+
+    def _declared(self, name: str) -> bool | None:
+        """Return whether a tool declares that it only reads; None if that is not known."""
+        tool = self._tools.get(name)
+        return None if tool is None else tool.reads or (None if self.foreign else False)
+
+    def arguments_of(self, call_id: str) -> str:
+        """Return the arguments of a call of the latest response as JSON; empty if it is not known."""
+        return self._arguments.get(call_id, "")
 
     def _end_of(self, event: ev.ToolCallResult, effect: Effect, facts: Facts) -> CallEnd:
         tool = self._tools.get(event.name)
@@ -122,20 +150,20 @@ class CallJudge:
 
     def _changes_by_result(
         self, does: CallEffect, end: CallEnd, event: ev.ToolCallResult, arguments: str
-    ) -> tuple[bool, tuple[str, ...]]:
-        """Return whether a call of a foreign loop changed the work, and which files."""
+    ) -> tuple[bool, tuple[str, ...], tuple[str, ...]]:
+        """Return whether a call of a foreign loop changed the work, which files for certain, and which perhaps."""
         if event.status not in ("ok", "error"):
-            return False, ()
+            return False, (), ()
         failed = end == "failed"
         match does.effect:
             case "changes" if not failed or does.checks:  # it may be the check that failed
                 self._remember(event.name, arguments, does.files)
-                return True, file_names((*does.files, *self._written_by(does.scripts)))
+                return True, does.files, file_names(self._written_by(does.scripts))
             case "unknown" if not failed and not still_runs(event.content):
                 files = file_names((*self._written_by(does.scripts), *files_in_output(event.content, arguments)))
-                return bool(files), files
+                return bool(files), (), files
             case _:
-                return False, ()
+                return False, (), ()
 
     def _written_by(self, scripts: tuple[str, ...]) -> list[str]:
         return [file for script in scripts for file in self._scripts.get(_base(script), ())]
@@ -156,30 +184,43 @@ class CallJudge:
 
 
 class SessionJudge:
-    """Judges the calls of a session's runs that foreign loops made, each from its beginning on."""
+    """Judges the calls of a session's runs, each from its beginning on, for people who look at them."""
 
     def __init__(self) -> None:
         self._judge: CallJudge | None = None
         self._facts = Facts()
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether a foreign loop made the latest run."""
-        return self._judge is not None
-
     def feed(self, event: ev.Event) -> CallJudgement | None:
-        """Add an event and return a judgement for each result. Only the event types in `JUDGED_BY` have an effect."""
+        """Add an event and return a judgement for each result, and for each call of the run that waits for approval.
+
+        Only the event types in `JUDGED_BY` have an effect.
+        """
         if isinstance(event, ev.RunStarted):
-            judge = CallJudge(event)
-            self._judge, self._facts = (judge if judge.foreign else None), fold(Facts(), event)
+            self._judge, self._facts = CallJudge(event), fold(Facts(), event)
         elif self._judge is not None and isinstance(event, JUDGED_BY):
             self._facts = fold(self._facts, event)
             if isinstance(event, ev.ToolCallResult):
-                return self._judge.judge(event, self._facts)
+                return _in_detail(event, self._judge.judge(event, self._facts), self._judge.arguments_of(event.call_id))
+            if isinstance(event, ev.QuestionAsked) and event.tool is not None and event.asker is None:
+                waiting = (call.arguments for call in self._facts.open_calls if call.id == event.call_id)
+                return self._judge.proposed(event.tool, next(waiting, ""))
         return None
 
 
-JUDGED_BY = (ev.RunStarted, ev.ResponseFinished, ev.ToolCallResult, ev.LimitReached)
+def _in_detail(event: ev.ToolCallResult, known: CallJudgement, arguments: str) -> CallJudgement:
+    """Return a judgement with what only people look at."""
+    changes = known.effect == "changes" and (known.changed or known.failed)
+    edits = file_edits(event.name, arguments, known.files, event.content, not known.changed) if changes else ()
+    return replace(
+        known,
+        code=exit_code(event.content, alone=known.effect == "reads") if event.status in ("ok", "error") else None,
+        edits=edits,
+        files=tuple(dict.fromkeys(edit.path for edit in edits)),
+        looked_at=file_looked_at(event.name, arguments, event.content) if known.effect == "reads" else "",
+    )
+
+
+JUDGED_BY = (ev.RunStarted, ev.ResponseFinished, ev.ToolCallResult, ev.LimitReached, ev.QuestionAsked)
 """Types of the events that a `SessionJudge` needs."""
 
 

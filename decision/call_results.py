@@ -61,12 +61,13 @@ _GOOD_FIELD = deferred(
 _FIRST_FIELD_ERROR = deferred(r'\{\s{0,8}"error"\s{0,4}:\s{0,4}+(?!null|""|false|\{\}|\[\])')
 _SAYS_DONE = deferred(
     r"\[File: |File (?:updated|created|written|saved|edited|deleted)\b|Successfully |diff --git"
-    r"|Here's the result of running `cat -n`|Your command ran successfully|(?P<claim>Replaced |Created )"
+    r"|Here's the result of running `cat -n`|(?P<claim>Replaced |Created |Your command ran successfully)"
     r"|(?:The |Your )?(?:[Ff]iles?|[Ee]dits?|[Cc]ontent|[Cc]hanges?|[Dd]irectory|[Tt]odos?|[Nn]otebook|[Cc]ell)"
     r" [^\n]{0,300}?(?:has been|have been|was|were) (?:successfully )?"
     r"(?:edited|updated|created|written|saved|overwritten|replaced|applied|deleted|removed|moved|renamed|modified)\b"
 )
-"""Beginnings of results with which a tool says that it did its work. Any program may print the `claim`."""
+"""Beginnings of results with which a tool says that it did its work. Any program may print the
+`claim`, and SWE-agent says the last one of every command without output, also of one that failed."""
 _FIRST_WORDS = deferred(
     r"(?:STDERR:\s{0,4}|<error>|\[?stderr\]?:?\s{0,4})?(?:"
     r"(?:(?:fatal|internal|execution|parse|syntax|tool|runtime|api|http) |[\w.]{0,80})"

@@ -29,12 +29,14 @@ NO_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"
 class Command:
     """A simple command: its words, the files that receive its output, and the text of its here document."""
 
-    __slots__ = ("document", "files", "operator", "piped", "words")
+    __slots__ = ("appends", "document", "files", "operator", "piped", "words")
 
     def __init__(self, operator: str = "") -> None:
         self.words: list[str] = []
         self.files: list[str] = []
         self.document = ""
+        self.appends = False
+        """Whether its output is added to the last of these files."""
         self.operator = operator
         """What stands between the command before it and this one: `&&`, `;`, `|`, a line feed; empty for the first."""
         self.piped = operator[:1] == "|" and operator != "||"
@@ -45,7 +47,7 @@ def split_commands(text: str) -> list[Command]:
     commands: list[Command] = []
     command = Command()
     documents: list[tuple[Command, str]] = []
-    at, length, into, level, array = 0, len(text), "", 0, False
+    at, length, into, level, array, appends = 0, len(text), "", 0, False, False
     while at < length:
         token = _TOKEN.match(text, at)
         if token is None:
@@ -56,6 +58,7 @@ def split_commands(text: str) -> list[Command]:
                 file = unquoted(shown)
                 if file not in NO_FILES and not file.isdigit():
                     command.files.append(file)
+                    command.appends = appends
             elif not into and not array:
                 command.words.append(shown)
             into = ""
@@ -82,7 +85,7 @@ def split_commands(text: str) -> list[Command]:
         elif kind == "here":
             documents.append((command, shown.lstrip("<- \t").strip("'\"\\")))
         elif kind == "to" or kind == "from":
-            into = kind
+            into, appends = kind, shown.endswith(">>")
     if documents:
         _read_documents(text, at, documents)
     if command.words or command.files:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from .call_results import edges
+from .call_results import EDGE, edges
 from .call_verbs import MAX_FILES
 from .deferred_patterns import deferred
 from .shell_syntax import NO_FILES
@@ -140,9 +140,39 @@ _OPENED = deferred(
 )
 
 
+_NAMED = deferred(
+    r"""^[ \t]{0,80}(?P<name>\w{1,80})\s{0,9}=\s{0,9}(?:(?:pathlib\.)?Path\(\s{0,9})?"""
+    r"""[rbu]?(?P<quote>["'])(?P<file>[^"'\n]{1,300})(?P=quote)\)?[ \t;]{0,9}$""",
+    re.MULTILINE,
+)
+"""A variable that holds a literal name."""
+_WRITES_NAMED = deferred(
+    r"""\bopen\(\s{0,9}(\w{1,80})\s{0,9},\s{0,9}(?:mode\s?=\s?)?["'][wax]|\b(\w{1,80})\.(?:write_|unlink\(|touch\()"""
+    r"""|\bwriteFile(?:Sync)?\(\s{0,9}(\w{1,80})"""
+)
+
+
 def files_in_code(code: str) -> tuple[str, ...]:
-    """Return the files that a program text writes under literal names."""
-    return file_names(found["file"] or found["file2"] or found["file3"] for found in _OPENED.finditer(code))
+    """Return the files that a program text writes under literal names, or under a variable that holds one."""
+    literal = [found["file"] or found["file2"] or found["file3"] for found in _OPENED.finditer(code)]
+    held = {found["name"]: found["file"] for found in _NAMED.finditer(code)}
+    written = (next(filter(None, found.groups())) for found in _WRITES_NAMED.finditer(code)) if held else ()
+    return file_names([*literal, *(held[name] for name in written if name in held)])
+
+
+# ---- in what a tool answers
+
+_ANSWERED = deferred(
+    r"\[File: (?P<shown>[^\n()]{1,300}?)(?: \(\d+ lines total\))?\]"
+    r"|(?:The |Your )?[Ff]ile:? [`'\"]?(?P<named>[^\s`'\"]{1,300})[`'\"]?"
+    r" (?:has been|was) (?:successfully )?(?:edited|updated|created|written|saved|overwritten)\b"
+)
+
+
+def file_in_answer(content: str) -> str:
+    """Return the file that an editor's answer names at its beginning; empty if it names none."""
+    found = _ANSWERED.match(content.lstrip()[:EDGE])
+    return "" if found is None else found["shown"] or found["named"]
 
 
 # ---- in what a program prints

@@ -168,6 +168,8 @@ def _sentence(ending: Ending, run: AuditedRun | None, runs: Sequence[AuditedRun]
     )
     if run.done_at is not None and run.wasted_steps:
         words += f", {counted(run.wasted_steps, 'step')} after it said it was done"
+    elif run.stop_reason == "completed" and run.said is not None and run.said.step < run.last:
+        words += f", and first at step {run.said.step}"
     if len(runs) > 1:
         words = f"Run {run.number} of {len(runs)}: {words[0].lower()}{words[1:]}"
     if run.work in ("said", None):

@@ -29,8 +29,8 @@ from .options import build_redaction
 from .output_file import write_file
 from .views.text import counted
 
-MOST_BYTES = 200_000_000
-"""The largest page that is written: browsers hold a text of at most 256 to 512 MB."""
+MOST_BYTES = 100_000_000
+"""The most events that a page holds: browsers hold a text of at most 256 to 512 MB, and requests take as much again."""
 MAILED_BYTES = 20_000_000
 """Many mail servers take no larger file."""
 
@@ -56,13 +56,14 @@ def export_pages(args: argparse.Namespace) -> int:
             source = _source(args, named, Path(folder))
             sessions = list(_sessions(source, Path(folder), redaction, policies))
         notices = list(_notices(source, sessions, redaction is not None))
-        pieces = list(session_html(sessions, notices=notices))
-        size = sum(map(len, pieces))
-        if size > MOST_BYTES:
+        held = sum(len(event) for session in sessions for event in session.events)
+        if held > MOST_BYTES:
             raise WrongUse(
-                f"{named}: its page would have {size / 1e6:,.0f} MB, and browsers do not show more than "
+                f"{named}: its page would hold {held / 1e6:,.0f} MB, and browsers do not show more than "
                 f"{MOST_BYTES / 1e6:.0f} MB in one file: read it with `endstop view {named}`"
             )
+        pieces = list(session_html(sessions, notices=notices))
+        size = sum(map(len, pieces))
         if target is None:
             std_streams.write_answer(b"".join(pieces).decode("utf-8", "replace"))
         else:

@@ -1,8 +1,9 @@
 r"""One HTML file that shows a session: the page of `endstop serve`, its styles, its script and the session's events.
 
 The file loads nothing. Its Content-Security-Policy allows only its script and its style sheet, by their hashes, so that
-text of a model or a tool could do nothing even if it were shown as markup. The data is JSON in `script` elements that
-browsers do not run. `<` is written as `\u003c` in it, so that no text ends its element.
+text of a model or a tool could do nothing even if it were shown as markup. The data is in `script` elements that
+browsers do not run. What is read first is JSON, in which `<` is written as `\u003c`, so that no text ends its element.
+Events and requests are compressed JSON as base64: both hold each text, so that a page is smaller than its record.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from html import escape
+from zlib import compressobj
 
 import msgspec
 from msgspec import Struct
@@ -48,7 +50,7 @@ class EmbeddedSession(Struct, frozen=True, kw_only=True):
     events: Sequence[bytes]
     """Its events as JSON, in order."""
     judged: Mapping[int, CallJudgement] = {}
-    """Judgements of another loop's calls, by the places of their results in `events`."""
+    """Judgements of calls, by the places of their results, or of the questions whether they may run, in `events`."""
     notices: Sequence[str] = ()
     """Notes on what could not be read of the record."""
     requests: RequestTable
@@ -72,8 +74,8 @@ def session_html(sessions: Sequence[EmbeddedSession], notices: Sequence[str] = (
     for place, one in enumerate(sessions):
         header, judged = msgspec.json.encode(one.header), msgspec.json.encode(one.judged)
         events = [b'{"header":', header, b',"judged":', judged, b',"events":[', b",\n".join(one.events), b"]}"]
-        yield from _data(f"held-events-{place}", events)
-        yield from _data(f"held-requests-{place}", [msgspec.json.encode(one.requests)])
+        yield from _compressed(f"held-events-{place}", events)
+        yield from _compressed(f"held-requests-{place}", [msgspec.json.encode(one.requests)])
 
 
 def csp_source(text: str) -> str:
@@ -86,6 +88,19 @@ def _data(name: str, parts: Iterable[bytes]) -> Iterator[bytes]:
     yield f'<script type="application/json" id="{name}">'.encode()
     for part in parts:
         yield part.replace(b"<", rb"\u003c")
+    yield b"</script>\n"
+
+
+def _compressed(name: str, parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a script element of compressed JSON (zlib), as base64."""
+    compressor, rest = compressobj(), b""
+    yield f'<script type="application/zlib" id="{name}">'.encode()
+    for part in parts:
+        rest += compressor.compress(part)
+        whole = len(rest) // 3 * 3
+        yield b64encode(rest[:whole])
+        rest = rest[whole:]
+    yield b64encode(rest + compressor.flush())
     yield b"</script>\n"
 
 

@@ -1,4 +1,4 @@
-"""Judgements of the calls in another program's loop, added to its frames because no recorded event contains them.
+"""Judgements of calls, added to the frames of their results because no recorded event contains them.
 
 Pages show them, because they cannot ask a `CallJudge` themselves. The judgement is separate from the events, which stay
 as they were recorded.
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ..decision import Event
 from ..decision.call_judgement import JUDGED_BY, SessionJudge
-from .format import DECODE_ERRORS, RUN_STARTED_PREFIX, decode_line
+from .format import DECODE_ERRORS, decode_line
 from .frames import Frame, Frames, Gap
 
 _NEEDED = tuple(f'{{"type":"{kind.__struct_config__.tag}"'.encode() for kind in JUDGED_BY)
@@ -25,17 +25,12 @@ class FrameJudge:
     def __init__(self) -> None:
         self._judge = SessionJudge()
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether the run is that of another program's loop, whose calls are the only ones that are judged."""
-        return self._judge.is_needed
-
     def judged(self, frames: Iterable[Frame | Gap]) -> Frames:
         """Return the same frames, with the judgement of its call added to each result."""
         return [self._judged(frame) if isinstance(frame, Frame) else frame for frame in frames]
 
     def _judged(self, frame: Frame) -> Frame:
-        if not frame.line.startswith(_NEEDED if self._judge.is_needed else RUN_STARTED_PREFIX):
+        if not frame.line.startswith(_NEEDED):
             return frame
         try:
             event = decode_line(frame.line)

@@ -50,7 +50,7 @@ class Frame(Struct, frozen=True):
     resumed: int = 0
     """Number of times the run had been resumed before this event."""
     judged: CallJudgement | None = None
-    """For a result in another program's loop: what is known of the call. It is not part of the event."""
+    """For a result: what is known of the call. It is not part of the event."""
 
 
 @explained_attributes

@@ -72,12 +72,10 @@ class EventReader:
                 yield ()
 
     async def _judge_before(self, run_id: str, after: int) -> FrameJudge:
-        """Return a judge that knows the events of a run up to number `after`, if it needs any."""
+        """Return a judge that knows the events of a run up to number `after`."""
         judge, seq = FrameJudge(), 0
         while seq < after and (frames := await self._after(run_id, seq)):
             judge.judged(frame for frame in frames if isinstance(frame, Frame) and frame.seq <= after)
-            if not judge.is_needed:
-                break
             seq = frames[-1].seq if isinstance(frames[-1], Frame) else frames[-1].next_seq - 1
         return judge
 

@@ -38,8 +38,8 @@ _IDS = {"session_id": "A session's id.", "run_id": "A run's id."}
 _EVENT = {
     "type": "object",
     "description": "One server-sent event. `data` is an event as in a record, one line of JSON; if `event` is "
-    "`lagged`, it says how many events are missing; if it is `judged`, what is known about the call whose result is "
-    "next.",
+    "`lagged`, it says how many events are missing; if it is `judged`, what is known about the call whose result, or "
+    "question whether it may run, is next.",
     "properties": {
         "id": {"type": "string"},
         "event": {"type": "string"},

@@ -277,7 +277,7 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "{}", line 3, in <module
         ("The file /a/b.py does not exist", "changes", "failed"),
         ("File created successfully at: /a/b.py", "changes", "succeeded"),
         ("Successfully wrote 3 bytes to /a", "changes", "succeeded"),
-        ("Your command ran successfully and did not produce any output.", "changes", "succeeded"),
+        ("Your command ran successfully and did not produce any output.", "changes", "unknown"),
         ("Archive created successfully\ntar: invalid option -- 'C'", "changes", "failed"),
         ("Created a.txt\ncat: b.txt: No such file or directory", "changes", "unknown"),
         ("Script created successfully.", "changes", "unknown"),

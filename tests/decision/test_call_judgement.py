@@ -10,8 +10,6 @@ from endstop.decision import AssistantMessage, Facts, Policy, ToolCall, ToolSpec
 from endstop.decision import events as ev
 from endstop.decision.call_judgement import MAX_SCRIPTS, CallJudge, CallJudgement, SessionJudge
 from endstop.decision.messages import ResultStatus
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 NAMES = ("bash", "read_file", "write_file", "frobnicate", "book_flight")
@@ -135,7 +133,7 @@ def test_a_program_that_writes_a_file_changes_the_work(command: str, files: tupl
 
 def test_a_program_of_which_nothing_more_is_known_changed_what_it_says_it_wrote() -> None:
     found = judged(FOREIGN, "bash", "10 rows\nResults saved to out/results.json\n", command="python3 analyze.py")
-    assert (found.changed, found.files) == (True, ("out/results.json",))
+    assert (found.changed, found.perhaps) == (True, ("out/results.json",))
     for content in ("", "rows: 10", "Nothing was written to out.json", "Command still running: saved to a.txt"):
         assert not judged(FOREIGN, "bash", content, command="python3 analyze.py").changed, content
     echoed = judged(FOREIGN, "bash", "saved to a.txt", command="./run.sh; echo 'saved to a.txt'")
@@ -147,11 +145,12 @@ def test_a_program_that_the_run_wrote_is_known_by_its_text() -> None:
     run = Run(FOREIGN)
     text = "import json\nwith open('/app/answer.json', 'w') as out:\n    json.dump(1, out)\n"
     assert run.call("write_file", "ok", path="/app/analyze.py", content=text).files == ("/app/analyze.py",)
-    assert run.call("bash", "", command="cd /app && python3 analyze.py").files == ("/app/answer.json",)
+    assert run.call("bash", "", command="cd /app && python3 analyze.py").perhaps == ("/app/answer.json",)
     assert not run.call("bash", "", command="python3 other.py").changed
     assert not run.call("bash", "KeyError: 'x'", command="python3 analyze.py").changed
     heredoc = f"cat > b.py <<'EOF'\n{text.replace('answer', 'other')}EOF\npython3 b.py"
-    assert run.call("bash", "", command=heredoc).files == ("b.py", "/app/other.json")
+    found = run.call("bash", "", command=heredoc)
+    assert (found.files, found.perhaps) == (("b.py",), ("/app/other.json",))
     assert not Run(FOREIGN).call("bash", "", command="python3 analyze.py").changed
 
 
@@ -160,7 +159,7 @@ def test_a_run_remembers_a_bounded_number_of_its_programs() -> None:
     for number in range(MAX_SCRIPTS + 1):
         run.call("write_file", "ok", path=f"{number}.py", content=f"open('{number}.txt', 'w')")
     assert not run.call("bash", "", command="python3 0.py").changed
-    assert run.call("bash", "", command="python3 1.py").files == ("1.txt",)
+    assert run.call("bash", "", command="python3 1.py").perhaps == ("1.txt",)
 
 
 def test_a_change_in_the_world_is_one_without_files() -> None:
@@ -174,9 +173,9 @@ def test_completions_questions_and_thoughts_change_nothing() -> None:
         assert not judged(FOREIGN, name, "ok", path="a.py").changed
 
 
-def test_our_own_tools_change_as_they_declare_and_name_no_files_here() -> None:
-    assert judged(OWN, "frobnicate", "ok", path="a.py").changed
-    assert judged(OWN, "frobnicate", "ok", path="a.py").files == ()
+def test_our_own_tools_change_as_they_declare_and_a_file_that_they_only_name_is_perhaps_changed() -> None:
+    found = judged(OWN, "frobnicate", "ok", path="a.py")
+    assert (found.changed, found.files, found.perhaps) == (True, (), ("a.py",))
     assert not judged(OWN, "read_file", "ok").changed
     assert not judged(OWN, "frobnicate", "ok", "error").changed
 
@@ -184,23 +183,29 @@ def test_our_own_tools_change_as_they_declare_and_name_no_files_here() -> None:
 # ---- sessions
 
 
-def test_a_session_is_judged_run_by_run_and_only_where_the_loop_is_not_ours() -> None:
-    call = ToolCall("c", "bash", '{"command": "ls"}')
+def test_a_session_is_judged_run_by_run_and_in_detail() -> None:
+    call = ToolCall("c", "bash", '{"command": "cat a.py"}')
     response = ev.ResponseFinished(step=1, message=AssistantMessage(calls=(call,)), finish="tool_calls")
     result = ev.ToolCallResult(call_id="c", name="bash", content="<returncode>2</returncode>")
     judge = SessionJudge()
-    assert [judge.feed(event) for event in (OWN, response, result)] == [None, None, None]
-    assert not judge.is_needed
     *none, found = [judge.feed(event) for event in (FOREIGN, response, ev.StepFinished(step=1), result)]
-    assert (none, judge.is_needed) == ([None, None, None], True)
+    assert none == [None, None, None]
     assert found is not None
-    assert (found.end, found.effect) == ("failed", "reads")
-    assert [judge.feed(event) for event in (OWN, response, result)] == [None, None, None]
+    assert (found.end, found.effect, found.code, found.looked_at) == ("failed", "reads", 2, "a.py")
+    *_, own = [judge.feed(event) for event in (OWN, response, result)]
+    assert own is not None
+    assert own.end == "succeeded", "a status of a tool of ours says it"
 
 
-@given(st.sampled_from(NAMES), st.text(), st.dictionaries(st.sampled_from(["command", "path", "content"]), st.text()))
-def test_any_call_can_be_judged_and_only_a_change_has_files(name: str, content: str, arguments: dict[str, str]) -> None:
-    found = judged(FOREIGN, name, content, **arguments)
-    assert found.changed or not found.files
-    assert not (found.only_read and found.changed)
-    assert not (found.failed and found.succeeded)
+def test_a_call_that_waits_for_approval_is_judged_by_its_arguments_with_the_changes_that_it_would_make() -> None:
+    arguments = {"path": "a.py", "content": "x = 1\n"}
+    response = AssistantMessage(calls=(ToolCall("c1", "write_file", json.dumps(arguments)),))
+    judge = SessionJudge()
+    assert judge.feed(OWN) is None
+    assert judge.feed(ev.ResponseFinished(step=1, message=response, finish="tool_calls")) is None
+    asked = ev.QuestionAsked(call_id="c1", text="May it?", tool="write_file", arguments=arguments)
+    known = judge.feed(asked)
+    assert known is not None
+    assert ([edit.path for edit in known.edits], known.end) == (["a.py"], "unknown")
+    assert not known.changed
+    assert judge.feed(replace(asked, tool=None)) is None, "a question of the model is no call to judge"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,15 @@ CALLS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
 """Tool, arguments, result, and how the call ended."""
 ENDS = [end for *_, end in CALLS]
 FAILED = sum(end in ("failed", "nothing_found") for end in ENDS)
-CHANGED = ["a.py", "plot.png"]
-"""The files that they changed."""
+CHANGED = ["a.py"]
+"""The files that they changed; a program says that it saved `plot.png`, too."""
 SESSION = "session"
 
 
-def events_of_calls() -> list[Event]:
+def events_of_calls(calls: Sequence[tuple[str, dict[str, Any], str, str]] = CALLS) -> list[Event]:
     """The session as it is imported."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Mend a.py"}]
-    for number, (name, arguments, result, _) in enumerate(CALLS):
+    for number, (name, arguments, result, _) in enumerate(calls):
         call = {"id": f"c{number}", "function": {"name": name, "arguments": json.dumps(arguments)}}
         messages += [
             {"role": "assistant", "content": "", "tool_calls": [call]},
@@ -47,10 +48,10 @@ def events_of_calls() -> list[Event]:
     return events_of(session, SESSION, "openai", ImportOptions())
 
 
-def record_of_calls(path: Path) -> Path:
+def record_of_calls(path: Path, calls: Sequence[tuple[str, dict[str, Any], str, str]] = CALLS) -> Path:
     """The record of that session."""
     writer = RecordWriter(path, SESSION, "", "test")
-    for event in events_of_calls():
+    for event in events_of_calls(calls):
         writer.write(event)
     writer.close()
     return path

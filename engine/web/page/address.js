@@ -1,10 +1,14 @@
 // Addresses of the page: the hash names what is open, the query what is listed. Both can be sent to somebody.
 
-/** What a hash names: `#s/ID`, `#s/ID/RUN`, `#s/ID/RUN/step/N` or `#s/ID/RUN/step/N/call/CALL_ID`, each part
+/** The views of a session; the first one has no name in the address. */
+export const VIEWS = ["conversation", "changes", "calls", "requests", "decisions"];
+
+/** What a hash names: `#s/ID`, `#s/ID/VIEW`, `#s/ID/RUN`, `#s/ID/RUN/step/N` or `#s/ID/RUN/step/N/call/CALL_ID`, each part
  * percent-encoded. Null without one; `{ wrong }` where it has another form. */
 export function placeOf(hash) {
   if (hash.length < 2) return null;
   const [first, id, run, step, number, call, callId, ...more] = hash.slice(1).split("/").map(decoded);
+  if (first === "s" && id && VIEWS.includes(run) && step === undefined) return { id, view: run };
   const place = { id, run: count(run), step: count(number), call: callId };
   const whole = first === "s" && id && !more.length && (run === undefined || place.run) && (step === undefined || (step === "step" && place.step !== undefined))
     && (call === undefined || (call === "call" && callId));
@@ -12,8 +16,8 @@ export function placeOf(hash) {
 }
 
 /** The hash of a place. */
-export function hashOf({ id, run, step, call }) {
-  const parts = ["s", id, ...(run === undefined ? [] : [run]), ...(step === undefined ? [] : ["step", step]), ...(call === undefined ? [] : ["call", call])];
+export function hashOf({ id, view, run, step, call }) {
+  const parts = ["s", id, ...(view ? [view] : []), ...(run === undefined ? [] : [run]), ...(step === undefined ? [] : ["step", step]), ...(call === undefined ? [] : ["call", call])];
   return `#${parts.map(encodeURIComponent).join("/")}`;
 }
 

@@ -3,13 +3,13 @@ import { h } from "./dom.js";
 import { prose } from "./prose.js";
 
 /** The end of a run: its answer, unless that is the text above. */
-export function endView({ run: { outcome } }) {
+export function endView({ outcome }) {
   const { answer, status, stop_reason: reason } = outcome;
   const given = answer && status === "completed" && reason !== "text_final";
   const text = prose("written", "the answer");
   if (given) text.show(answer, true);
   return { node: h("article", { class: `end${given ? " said" : ""}`, "data-status": status },
-    h("h4", {}, given ? "Answer" : "The run ends here"), given ? text.node : null) };
+    h("h4", {}, given ? "Answer" : status === "awaiting_input" ? "The run waits here" : "The run ends here"), given ? text.node : null) };
 }
 
 /** What is open, in points; null if nothing is. */

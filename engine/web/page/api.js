@@ -66,8 +66,8 @@ export async function ask(method, path, body, raw = false) {
   }
 }
 
-function held(method, path) {
-  const found = method === "GET" ? answer(path) : undefined;
+async function held(method, path) {
+  const found = method === "GET" ? await answer(path) : undefined;
   if (found === undefined) throw new Refused(404, "not_found", "This file does not hold it.");
   return found;
 }

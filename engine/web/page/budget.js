@@ -9,10 +9,9 @@ const LIMITS = ["steps", "rounds", "tool_calls", "input_tokens", "output_tokens"
 const UNKNOWN = 1_000_000;
 
 /** Each limit that is set and known, with what is used of it at time `t`. */
-export const budgets = (run, t = run.t) => all(run, t).filter((one) => one.name !== "steps" || one.hard === null || one.hard < UNKNOWN);
+export const budgets = (run, t) => all(run, t).filter((one) => one.name !== "steps" || one.hard === null || one.hard < UNKNOWN);
 
 function all(run, t) {
-  if (run.outcome) return fromOutcome(run.outcome.limits ?? {});
   const { policy = {}, before = {} } = run.began;
   const used = (name) => ({
     steps: run.steps, rounds: run.rounds, tool_calls: run.toolCalls, seconds: (t + run.earlier) / 1000,
@@ -28,17 +27,6 @@ function all(run, t) {
     found.push({ name: run.refused.limit, scope: "budget", used: run.refused.used, hard: run.refused.allowed, soft: null });
   }
   return found;
-}
-
-function fromOutcome(limits) {
-  const found = new Map();
-  for (const [key, { used, allowed, soft }] of Object.entries(limits)) {
-    const [, scope = "", name] = /^(?:(session|budget)_)?(?:soft_)?(.*)$/.exec(key);
-    const id = `${scope}:${name}`;
-    if (!found.has(id)) found.set(id, { name, scope, used, hard: null, soft: null });
-    found.get(id)[soft ? "soft" : "hard"] = allowed;
-  }
-  return [...found.values()];
 }
 
 export function showBudget(root, run, t) {

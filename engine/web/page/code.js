@@ -50,11 +50,33 @@ export function shapeOf(text) {
   return /^\s*[{[]/.test(text) && text.length <= LONGEST && parsed(text) !== undefined ? "json" : "";
 }
 
+const STARTS = /^(?:diff --git |@@ -\d+(?:,\d+)? \+\d|\*\*\* Begin Patch)/;
+const INSIDE = /^(?:[ +\-\\@]|$|diff --git |index |new file|deleted file|similarity |rename |old mode|new mode|Binary files|\*\*\* )/;
+
+/** A text in parts, each with whether it is a diff: a list of Markdown must not take its lines for points. What stands in
+ * a fence is code already. */
+export function diffParts(text) {
+  const lines = text.split("\n");
+  const parts = [];
+  let [diff, fenced] = [false, false];
+  lines.forEach((line, place) => {
+    const next = lines[place + 1] ?? "";
+    if (!diff && /^\s{0,3}(?:```|~~~)/.test(line)) fenced = !fenced;
+    const now = !fenced && (STARTS.test(line) || (line.startsWith("--- ") && next.startsWith("+++ ")) || (diff && INSIDE.test(line)));
+    if (!parts.length || now !== diff) parts.push({ text: line, diff: now });
+    else parts.at(-1).text += `\n${line}`;
+    diff = now;
+  });
+  return parts.filter((part) => part.text.trim());
+}
+
 /** A block of program text, with a button that copies it. */
 export function codeBlock(text, name) {
   const pre = h("pre", { class: "code" }, text);
   const node = h("div", { class: "block" }, pre, h("div", { class: "tools" }, copyButton("the code", () => text)));
-  whenSeen(pre, () => paint(pre, text, languageOf(name) || shapeOf(text)));
+  const language = languageOf(name) || shapeOf(text);
+  if (language === "diff") paint(pre, text, language);
+  else whenSeen(pre, () => paint(pre, text, language));
   return node;
 }
 

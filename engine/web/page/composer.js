@@ -1,6 +1,7 @@
 // The box under the timeline. Its use follows from the state of the session.
 import { ask, words } from "./api.js";
 import { $, h } from "./dom.js";
+import { askedView } from "./question.js";
 import { counted, pretty } from "./text.js";
 import { underWay, yesNo } from "./words.js";
 
@@ -45,7 +46,7 @@ function form(key, title, verb, send, [kind, more] = TEXT) {
   const box = h(kind, { id: name, required: true, oninput: () => drafts.set(key, box.value), ...more });
   box.value = drafts.get(key) ?? "";
   const error = fault();
-  const button = h("button", { class: "primary" }, verb);
+  const button = h("button", { class: "primary", hidden: !verb }, verb);
   const submit = (event) => {
     event.preventDefault();
     const text = box.value;
@@ -71,20 +72,26 @@ function answerForms(id, question, post, on) {
   };
   const answer = (text) => send("answers", { text, call_id: call });
   const steps = question.extends;
-  const made = form(key, question.text || "A question for you", steps ? "Grant" : "Answer", answer, steps ? STEPS : TEXT);
+  const sure = yesNo(question);
+  const made = form(key, steps ? question.text : "", steps ? "Grant" : sure ? "" : "Answer", answer, steps ? STEPS : TEXT);
   made.classList.add("question");
   const label = made.querySelector("label");
-  label.prepend(h("strong", { class: "asks" }, steps ? "More steps?" : yesNo(question) ? "Please confirm" : "It asks you"));
+  if (!steps) label.append(askedView(question));
+  if (sure && !question.tool) label.prepend(h("strong", { class: "asks" }, steps ? "More steps?" : "Please confirm"));
   for (const issue of question.pending_issues ?? []) label.append(h("small", {}, `\nstill open: ${issue}`));
-  if (!yesNo(question)) return [made];
+  if (!sure) return [made];
   const error = made.querySelector(".error");
-  const say = (word, text = word.toLowerCase()) => h("button", { type: "button", onclick: (event) => attempt(event.target, error, () => answer(text)) }, word);
+  const say = (word, text, more = {}) => h("button", { type: "button", ...more, onclick: (event) => attempt(event.target, error, () => answer(typeof text === "string" ? text : text())) }, word);
   if (steps) {
     made.querySelector(".row").prepend(say(counted(steps, "more step"), String(steps)), say("End the run", "no"));
     return [made];
   }
-  made.querySelector("textarea").setAttribute("placeholder", "or say why not");
-  made.querySelector(".row").prepend(say("Yes"), say("No"));
+  const why = made.querySelector("textarea");
+  why.placeholder = "why not";
+  why.required = false;
+  const refusal = () => (why.value.trim() ? why.value.trim().replace(/^(?!no\b)/i, "No, ") : "no");
+  const [yes, no] = question.tool ? ["Allow", "Deny"] : ["Yes", "No"];
+  made.querySelector(".row").prepend(say(yes, "yes", { class: "primary" }), say(no, refusal));
   if (!question.tool) return [made];
   const given = () => on.args(call) ?? JSON.stringify(question.arguments);
   return [made, editor(edits, given, (text) => {
@@ -129,3 +136,12 @@ export function sendByKey(event) {
 }
 
 export const boxOf = () => $("composer").querySelector("textarea");
+
+/** Lead to the box, with a message that goes on. */
+export function goOn() {
+  const box = boxOf();
+  if (!box) return;
+  box.value ||= "Go on.";
+  box.focus();
+  box.select();
+}

@@ -1,36 +1,28 @@
-// What a call changes in a file, as a diff: edits of known shapes, whoever's tool it is.
+// What a call changes in a file, as a diff. Which files it changes, and where its arguments hold the texts, is judged in Python.
 import { diffLine } from "./code.js";
 import { copyButton } from "./copy.js";
 import { h } from "./dom.js";
 import { output } from "./output.js";
-import { counted, fileOf, parsed } from "./text.js";
+import { counted, parsed } from "./text.js";
 
-const BEFORE = ["old", "old_str", "old_string", "old_text", "oldText", "search"];
-const AFTER = ["new", "new_str", "new_string", "new_text", "newText", "replace", "replacement"];
-const PATCH = ["patch", "diff", "patch_text", "input"];
-const WHOLE = ["content", "file_text", "contents", "file_content"];
 /** Pairs of lines that are compared at most; a larger edit is shown as all of the old and all of the new. */
 const MOST_PAIRS = 1_000_000;
 const [AROUND, FIRST] = [3, 40];
 
-const named = (given, names) => names.map((name) => given[name]).find((value) => typeof value === "string");
+/** A change of a file as decision/file_edits.py tells it, with its texts taken from the arguments of its call; null where
+ * they do not hold them. */
+export function editAt(args, { path, how = "other", old, new: now, at = "" }) {
+  const [before, after] = [old, now].map((place) => place && textAt(args, place));
+  if (typeof after !== "string" || (old && typeof before !== "string")) return null;
+  if (how === "replace") return { path, lines: compared(before, after) };
+  if (how === "patch") return { path, lines: after.split("\n") };
+  if (how === "write") return { path, text: after };
+  return { path, lines: [...(at ? [`@@ line ${at.replace(":", " to ")} @@`] : []), ...signedLines("+", after)] };
+}
 
-/** The edits in a call's arguments: `{ path, lines }`, each line with its sign, or `{ path, text }` of a whole file. */
-export function editsOf(args) {
-  const given = parsed(args);
-  if (!given || typeof given !== "object") return [];
-  const one = (edit) => {
-    const [before, after] = [named(edit, BEFORE), named(edit, AFTER)];
-    return before === undefined || after === undefined ? [] : [{ path: fileOf(edit) || fileOf(given), lines: compared(before, after) }];
-  };
-  const found = one(given);
-  for (const edit of Array.isArray(given.edits) ? given.edits : []) if (edit && typeof edit === "object") found.push(...one(edit));
-  const command = Array.isArray(given.command) ? given.command.find((word) => `${word}`.startsWith("*** Begin Patch")) : null;
-  const patch = command ?? named(given, PATCH);
-  if (patch && /^(?:\*\*\* Begin Patch|--- |diff --git |@@ )/m.test(patch)) found.push({ path: fileOf(given), lines: patch.split("\n") });
-  if (typeof given.insert_text === "string") found.push({ path: fileOf(given), lines: signedLines("+", given.insert_text) });
-  const text = found.length || !fileOf(given) ? undefined : named(given, WHOLE);
-  return text === undefined ? found : [{ path: fileOf(given), text }];
+function textAt(args, [names, start, end]) {
+  const text = names.reduce((value, name) => value?.[name], names.length ? parsed(args) : args);
+  return typeof text === "string" ? text.slice(start, end ?? undefined) : undefined;
 }
 
 const signedLines = (sign, text) => (text === "" ? [] : text.replace(/\n$/, "").split("\n").map((line) => sign + line));
@@ -81,22 +73,22 @@ function near(lines) {
 }
 
 /** An edit as a diff with its file and how many lines it adds and takes away; a file that is written whole, as it is. */
-export function editView({ path, lines, text }) {
-  if (text !== undefined) return fileView(path, text);
+export function editView({ path, lines, text }, known = false) {
+  if (text !== undefined) return fileView(path, text, known);
   const all = near(lines);
   const count = (sign) => lines.filter((line) => line.startsWith(sign) && !/^(?:\+\+\+|---) /.test(line)).length;
   const pre = h("pre", { class: "code diff" });
   const show = (many) => pre.replaceChildren(...all.slice(0, many).map((line) => diffLine(`${line}\n`)));
   show(FIRST);
   const more = all.length <= FIRST ? null : h("button", { type: "button", class: "tool", onclick: () => (show(all.length), more.remove()) }, `Show all ${counted(all.length, "line")}`);
-  const head = h("div", { class: "edit-head" }, h("code", {}, path || "edit"),
+  const head = h("div", { class: "edit-head" }, known ? null : h("code", {}, path || "edit"),
     h("span", { class: "good" }, `+${count("+")}`), h("span", { class: "bad" }, `−${count("-")}`),
     h("span", { class: "unseen" }, " lines added and removed"));
   return h("div", { class: "edit block", role: "group", "aria-label": `Changes in ${path || "a file"}` }, head, pre,
     more, h("div", { class: "tools" }, copyButton("the diff", () => lines.join("\n"))));
 }
 
-function fileView(path, text) {
-  const head = h("div", { class: "edit-head" }, h("code", {}, path), h("small", {}, `the whole file, ${counted(text.replace(/\n$/, "").split("\n").length, "line")}`));
+function fileView(path, text, known) {
+  const head = h("div", { class: "edit-head" }, known ? null : h("code", {}, path), h("small", {}, `the whole file, ${counted(text.replace(/\n$/, "").split("\n").length, "line")}`));
   return h("div", { class: "edit", role: "group", "aria-label": `Content of ${path}` }, head, output(text, { what: "the file", file: path, form: "code" }).node);
 }

@@ -1,15 +1,21 @@
-// What a page of `endstop export html` holds in place of a server: sessions, their events, and the requests of their
-// steps, each in a script element of JSON that is read when it is asked for.
+// What a page of `endstop export html` holds in place of a server: sessions, and compressed their events and the requests
+// of their steps, each in a script element that is read when it is asked for.
 
 /** Whether this page is a file, with all that it shows in it. */
 export const isFile = document.documentElement.dataset.mode === "file";
 
 const read = new Map();
 
-function held(name) {
-  if (!read.has(name)) read.set(name, JSON.parse(document.getElementById(`held-${name}`)?.textContent ?? "null"));
+function once(name, make) {
+  if (!read.has(name)) read.set(name, make(document.getElementById(`held-${name}`)?.textContent));
   return read.get(name);
 }
+
+const held = (name) => once(name, (text) => JSON.parse(text ?? "null"));
+const unpacked = (name) => once(name, async (text) => {
+  const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+});
 
 /** The session that the page is about; the others are its sub-agents'. */
 export const mainSession = () => held("sessions").sessions[0].id;
@@ -18,7 +24,7 @@ export const mainSession = () => held("sessions").sessions[0].id;
 export const notices = () => held("sessions").notices;
 
 /** What a server would answer to this GET; undefined where the page does not hold it. */
-export function answer(path) {
+export async function answer(path) {
   const [place, query] = path.split("?");
   const [kind, id, part] = place.split("/").map(decodeURIComponent);
   const { sessions } = held("sessions");
@@ -29,22 +35,22 @@ export function answer(path) {
   if (number < 0) return undefined;
   if (!part) return sessions[number];
   if (part === "verdict") return held("sessions").verdicts[number];
-  if (part === "record") return new Response(record(number), { headers: { "Content-Type": "application/x-ndjson" } });
+  if (part === "record") return new Response(await record(number), { headers: { "Content-Type": "application/x-ndjson" } });
   const asked = new URLSearchParams(query);
-  if (part === "request") return requestOf(held(`requests-${number}`), Number(asked.get("run")), Number(asked.get("step")));
+  if (part === "request") return requestOf(await unpacked(`requests-${number}`), Number(asked.get("run")), Number(asked.get("step")));
   return undefined;
 }
 
 const numberOf = (id) => held("sessions").sessions.findIndex((one) => one.id === id);
 
-/** The events of a session, from its beginning, with what is known of the calls of other loops. */
-export function events(id) {
-  const found = held(`events-${numberOf(id)}`);
+/** The events of a session, from its beginning, with what is known of its calls. */
+export async function events(id) {
+  const found = await unpacked(`events-${numberOf(id)}`);
   return found.events.map((event, place) => (found.judged[place] ? { ...event, judged: found.judged[place] } : event));
 }
 
-function record(number) {
-  const { header, events } = held(`events-${number}`);
+async function record(number) {
+  const { header, events } = await unpacked(`events-${number}`);
   return `${[header, ...events].map((one) => JSON.stringify(one)).join("\n")}\n`;
 }
 

@@ -1,5 +1,5 @@
 // The page: which session is open (the hash names it), a new one, the token, the keys.
-import { placeOf } from "./address.js";
+import { placeOf, VIEWS } from "./address.js";
 import { ask, asking, mode, readOnly, token, words } from "./api.js";
 import { attempt, boxOf, sendByKey } from "./composer.js";
 import { $, h, put } from "./dom.js";
@@ -14,6 +14,7 @@ let open = null;
 
 let spoken = [];
 function say(text) {
+  if (!text) return;
   if (!spoken.length) {
     setTimeout(() => {
       put($("said"), spoken.slice(-4).join(". "));
@@ -126,12 +127,13 @@ const KEYS = {
   j: ["the next session in the list", () => turn(1)],
   k: ["the session before it", () => turn(-1)],
   m: ["to the box: a message, an answer, a prompt", () => (boxOf() ?? $("prompt")).focus()],
-  x: ["the next error: a failed call or request, a rejected completion, a bad end; with Shift the one before", () => open?.next("error")],
+  x: ["the next failed call or request; with Shift the one before", () => open?.next("error")],
   X: [null, () => open?.next("error", true)],
   d: ["the next decision; with Shift the one before", () => open?.next("decision")],
   D: [null, () => open?.next("decision", true)],
   e: ["to the end of the timeline", () => open?.toEnd()],
   t: ["open or close the traces of all decisions", () => traces()],
+  ...Object.fromEntries(VIEWS.map((view, place) => [`${place + 1}`, [`the view of ${view === "conversation" ? "the conversation" : view}`, () => open?.view(view)]])),
   r: ["replay; then ← → by moment, Page keys by step, Space plays", () => open?.toggleReplay()],
   "?": ["this list", () => help()],
 };

@@ -1,10 +1,9 @@
 // What is shown, as a fold of the events, live or replayed. Lists only grow, and an item keeps its place and its kind;
 // `stamp` is the number of the event that changed it last, so points are compared by places and stamps.
 
-import { endOf } from "./call_end.js";
 import { checks } from "./checks.js";
 import { planOf, takesPlans } from "./plan.js";
-import { counted, number, parsed } from "./text.js";
+import { counted, number, parsed, plain, questionText } from "./text.js";
 
 export const begin = () => ({ stamp: 0, runs: [] });
 
@@ -38,13 +37,13 @@ function started(state, event) {
   return {
     stamp: state.stamp, id: event.run_id, place: state.runs.length, prompt: event.prompt ?? null, t: 0, began: event,
     model: event.model ?? "", tools: new Map(tools.map((tool) => [tool.name, tool])),
-    steps: carried.steps ?? 0, rounds: carried.rounds ?? 0, requests: carried.requests ?? 0,
+    steps: carried.steps ?? 0, rounds: carried.rounds ?? 0,
     toolCalls: carried.tool_calls ?? 0, usage: { ...NOTHING, ...carried.usage }, earlier: carried.elapsed_ms ?? 0,
     refused: null, asked: new Map((carried.questions ?? []).map((question) => [question.call_id, question])),
     items: [], step: null, calls: new Map(), doing: "starting", previous: state.runs.at(-1) ?? null,
     planning: new Set(tools.filter(takesPlans).map((tool) => tool.name)), round: null, planned: 0,
     foreign: /^(?:import|follow):/.test(event.engine ?? ""),
-    phases: [...(carried.phases ?? [])], granted: carried.grants?.steps ?? 0, check: { name: "", answers: 0, of: null, scores: [] }, limited: false, accepted: null, failure: null, cause: "", outcome: null,
+    granted: carried.grants?.steps ?? 0, check: { name: "", answers: 0, of: null, scores: [] }, outcome: null,
   };
 }
 
@@ -66,7 +65,7 @@ function spend(run, usage) {
 /** Put something where the run is now: into its step or round, else after it. */
 function add(run, item) {
   const inside = run.step && !run.step.done ? run.step : run.round ?? run;
-  Object.assign(item, { t: run.t, inside });
+  Object.assign(item, { t: run.t, inside, run: run.place + 1 });
   (inside === run ? run.items : inside.parts).push(item);
   touch(run, item, {});
   return item;
@@ -128,8 +127,8 @@ function callOf(run, id, name, attempt = "") {
   if (before) return before;
   const tool = run.tools.get(name);
   const call = add(run, {
-    kind: "call", id, name, attempt, does: tool?.kind ?? "ordinary", reads: tool?.reads ?? false, foreign: run.foreign,
-    args: "", done: false, running: false, ran: null, status: null, end: null, judged: null, result: "", images: [], void: false, thought: null,
+    kind: "call", id, name, attempt, does: tool?.kind ?? "ordinary", reads: tool?.reads ?? false,
+    args: "", done: false, running: false, ran: null, status: null, end: null, judged: null, proposed: [], result: "", images: [], void: false, thought: null,
   });
   run.calls.set(id, call);
   return call;
@@ -138,7 +137,7 @@ function callOf(run, id, name, attempt = "") {
 /** The call that waits for an answer: a sub-agent's question is that of its call. */
 const asking = ({ asker, call_id }) => asker?.call_id ?? call_id;
 
-const pose = (run, { text, pending_issues: issues = [] }) => add(run, { kind: "question", text, issues });
+const pose = (run, question) => add(run, { kind: "question", question, issues: question.pending_issues ?? [] });
 
 const HEARD = {
   RUN_RESUMED(run, event) {
@@ -152,14 +151,11 @@ const HEARD = {
   RESUME_DIVERGED(run, { at, recorded, now }) {
     note(run, "warn", "≠", `From event ${at} on it differs: ${now}, not ${recorded}`);
   },
-  ALARM_RAISED(run, { policy, reason, detail, step }) {
-    note(run, "warn", "!", `Alarm: ${policy} would have stopped it after step ${step}: ${reason}`, detail);
-  },
+  ALARM_RAISED: (run, alarm) => add(run, { kind: "alarm", alarm }),
   MESSAGE_ADDED(run, { text, origin, message_id }) {
     add(run, { kind: "message", origin, text, id: message_id ?? "" });
   },
   CANCEL_REQUESTED(run, { cause }) {
-    run.cause = cause;
     run.doing = "cancelling";
     note(run, "quiet", "⊘", "Asked to stop", cause);
   },
@@ -175,8 +171,6 @@ const HEARD = {
     run.doing = "waiting for the model";
   },
   ATTEMPT_STARTED(run) {
-    run.requests += 1;
-    run.failure = null;
     run.doing = "waiting for the model";
   },
   ATTEMPT_FAILED(run, event) {
@@ -187,7 +181,6 @@ const HEARD = {
     settle(run, event.attempt);
     if (event.kind === "cancelled") return;
     strike(run, event.attempt);
-    run.failure = event;
     add(run, { kind: "failure", failure: event });
   },
   ATTEMPT_RETRACTED(run, { attempt }) {
@@ -266,11 +259,10 @@ const HEARD = {
     if (["ok", "error", "rejected"].includes(status)) run.toolCalls += 1;
     const call = callOf(run, call_id, name);
     const plan = run.planning.has(name) ? planOf(call.args, content) : null;
-    touch(run, call, { running: false, done: true, status, end: endOf(run, event), judged, result: content ?? "", plan, images, until: run.t });
+    touch(run, call, { running: false, done: true, status, end: judged?.end ?? "unknown", judged, result: content ?? "", plan, images, until: run.t });
     if (plan && run.round) touch(run, run.round, { goal: parsed(call.args).goal });
   },
   COMPLETION_ACCEPTED(run, event) {
-    run.accepted = event;
     run.doing = "reported as done";
     set(run, event.call_id, { accepted: true, running: false, status: "ok", end: "succeeded" });
   },
@@ -279,7 +271,6 @@ const HEARD = {
     add(run, { kind: "rejected", name: name ?? "", reason, by });
   },
   PHASE_REPORTED(run, { percentage, summary = "", next_phase = null }) {
-    run.phases = [...run.phases, { percentage, summary, next_phase }];
     if (run.round) run.round.done = true;
     if (run.round && percentage < 100) add(run, { kind: "thought", text: `${summary}\n→ ${percentage} % reported as done, next: ${next_phase}` });
     else add(run, { kind: "phase", percentage, summary, next: next_phase });
@@ -287,7 +278,7 @@ const HEARD = {
   QUESTION_ASKED(run, event) {
     run.asked.set(event.call_id, event);
     run.doing = "about to ask you";
-    set(run, asking(event), { asks: true, running: false, until: run.t });
+    set(run, asking(event), { asks: true, running: false, until: run.t, proposed: event.judged?.edits ?? [] });
     pose(run, event);
   },
   QUESTION_ANSWERED(run, { call_id, text, says, arguments: edited }) {
@@ -297,7 +288,7 @@ const HEARD = {
     if (question && !again) set(run, asking(question), { asks: false });
     if (!question?.tool && question?.confirms == null) set(run, call_id, { status: "ok", end: "succeeded" });
     else if (edited) set(run, call_id, { args: JSON.stringify(edited) });
-    add(run, { kind: "answered", question: question?.text ?? "", text });
+    add(run, { kind: "answered", question: question ? questionText(question) : "", text });
     if (again) pose(run, question);
   },
   THOUGHT_RECORDED(run, { call_id, text }) {
@@ -309,7 +300,7 @@ const HEARD = {
   CONTEXT_COMPACTED: (run, event) => add(run, { kind: "compacted", event }),
   STAGE_FINISHED(run, { stage, status, detail = "" }) {
     if (stage === "run") run.doing = "evaluating";
-    if (!["ok", "skipped", "absent"].includes(status) && stage !== "run") note(run, "quiet", "·", `${stage}: ${status}`, detail);
+    if (!["ok", "skipped", "absent"].includes(status) && stage !== "run") note(run, "quiet", "·", `${plain(stage)}: ${plain(status)}`, detail);
   },
   EVALUATION_FINISHED(run, { verdict, name = "", details = {} }) {
     add(run, { kind: "evaluation", verdict, name, details });
@@ -320,7 +311,6 @@ const HEARD = {
     note(run, "quiet", "▸", `${counted(by, "more step")} granted, ${allowed} in all${why}`);
   },
   LIMIT_REACHED(run) {
-    run.limited = true;
     note(run, "warn", "■", "A limit was reached: what was under way is cut off");
   },
   BUDGET_REFUSED(run, event) {
@@ -333,13 +323,16 @@ const HEARD = {
     run.outcome = outcome;
     run.round = null;
     run.doing = "";
-    add(run, { kind: "end", run });
+    add(run, { kind: "end", outcome });
   },
   /** No event of a record: the stream says so. */
   LAGGED(run, { missed }) {
     note(run, "warn", "…", missed === 1 ? "1 event is missing here" : `${number(missed)} events are missing here`, "this reader was too slow, and they are kept no longer");
   },
 };
+
+/** All calls of a session that stand, in order, each with its run. */
+export const callsOf = (state) => state.runs.flatMap((run) => [...run.calls.values()].filter((call) => !call.void).map((call) => ({ run, call })));
 
 /** Questions that wait for an answer at this point of the run. */
 export const openQuestions = (run) => (run?.outcome?.status === "awaiting_input" ? run.outcome.questions ?? [] : []);

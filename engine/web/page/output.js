@@ -31,10 +31,24 @@ function unfolded(text) {
   return line && parsed(text) !== undefined ? pretty(text) : null;
 }
 
+/** Members that say no more than how a command ended. */
+const ABOUT = /^(?:metadata|exit_?code|duration\w*|wall_time\w*|success|is_?error|status|timed_?out|truncated|chunk_id|output|stdout|stderr)$/i;
+const TAGGED = /^\s*<returncode>-?\d+<\/returncode>\s*<output>\n?([\s\S]*?)\n?<\/output>\s*$/;
+
+/** What a shell printed, out of the envelope that a client put around it; null where there is none. */
+function opened(text) {
+  const tagged = TAGGED.exec(text);
+  if (tagged) return tagged[1];
+  const found = /^\s*\{/.test(text) ? parsed(text) : null;
+  if (!found || typeof found !== "object" || !Object.keys(found).every((name) => ABOUT.test(name))) return null;
+  const printed = [found.output, found.stdout, found.stderr].filter((part) => typeof part === "string");
+  return printed.length ? printed.filter(Boolean).join("\n") : null;
+}
+
 /** What: for buttons, `the result of read_file`. File: what the call named, which tells the language. Form: class and
  * element. Gives `node`, and `all()` which shows as much as one press can. */
 export function output(recorded, { what, file = "", form = "output", tag = "pre", save = "text.txt", lines = LINES } = {}) {
-  const readable = tag === "pre" ? unfolded(recorded) : null;
+  const readable = tag === "pre" ? opened(recorded) ?? unfolded(recorded) : null;
   let text = readable ?? recorded;
   let shown = 0;
   let turn = 0; // a late colouring must not replace something newer
@@ -87,4 +101,12 @@ export function output(recorded, { what, file = "", form = "output", tag = "pre"
   first();
   whenSeen(node, dress);
   return { node, all: () => shown < text.length && show(next()) };
+}
+
+/** A picture that a tool returned; where its data is not recorded, or no picture, its address or type. */
+export function picture({ data, media_type: type = "image/png", url }, name) {
+  if (data && /^image\/(png|jpeg|gif|webp|avif)$/.test(type)) {
+    return h("img", { src: `data:${type};base64,${data}`, alt: `a picture that ${name} returned`, loading: "lazy" });
+  }
+  return h("p", { class: "faint" }, url ? `a picture at ${url}` : `a picture of type ${type}`);
 }

@@ -9,7 +9,7 @@ export function planOf(args, result) {
   const results = parsed(result);
   const steps = parsed(args)?.steps;
   return Array.isArray(steps) ? steps.map((step, place) => ({
-    name: `${step?.tool}`, args: JSON.stringify(step?.arguments ?? {}), planned: true,
+    name: `${step?.tool}`, args: JSON.stringify(step?.arguments ?? {}),
     status: `${results?.[place]?.status ?? ""}`, result: `${results?.[place]?.result ?? ""}`,
   })) : null;
 }

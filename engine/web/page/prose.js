@@ -4,11 +4,11 @@ import { h, whenSeen, Writer } from "./dom.js";
 
 /** Characters above which a text stays plain. */
 const LONGEST = 200_000;
-const MARKS = /^ {0,3}(?:#{1,6} |[-*+] |\d{1,9}[.)] |>|```|~~~|\|)|\*\*\S|__\S|`[^`\n]+`|\]\(|https?:\/\/|^\S.*\n(?:===|---)/m;
+const MARKS = /^(?:diff --git |@@ -\d|\*\*\* Begin Patch)|^ {0,3}(?:#{1,6} |[-*+] |\d{1,9}[.)] |>|```|~~~|\|)|\*\*\S|__\S|`[^`\n]+`|\]\(|https?:\/\/|^\S.*\n(?:===|---)/m;
 
 /** `show(text, done)` brings `node` up to date; `what` says what it is, for the button that copies it. */
 export function prose(name, what) {
-  const body = h("div", { class: `${name} words` });
+  const body = h("blockquote", { class: `${name} words` });
   const tools = h("div", { class: "tools" });
   const node = h("div", { class: "block" }, body, tools);
   let writer = new Writer(body);
@@ -29,7 +29,9 @@ export function prose(name, what) {
     if (text.length > LONGEST) return tools.prepend(h("small", {}, "Plain: too long to format"));
     const asked = text;
     const { markdown } = await import("./markdown.js");
-    const nodes = await markdown(asked);
+    const { codeBlock, diffParts } = await import("./code.js");
+    const made = await Promise.all(diffParts(asked).map(({ text: part, diff }) => (diff ? [codeBlock(part, "diff")] : markdown(part))));
+    const nodes = made.includes(null) ? null : made.flat();
     if (!nodes || !whole || text !== asked || tools.childElementCount > 1) return;
     const formatted = () => {
       body.className = `${name} markdown`;

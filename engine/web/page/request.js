@@ -26,14 +26,15 @@ export async function openRequest(id, run, step) {
   try {
     const request = await ask("GET", `${path(id)}/request?run=${run}&step=${step}`);
     close.before(copyButton("the request as JSON", () => JSON.stringify(request, null, 2)));
-    body.replaceChildren(...parts(request));
+    body.replaceChildren(...requestParts(request));
   } catch (error) {
     body.replaceChildren(h("p", { class: "error", role: "alert" }, words(error)));
   }
   body.ariaBusy = "false";
 }
 
-function parts({ model, system, messages = [], tools = [], source, redacted, settings = {}, tool_choice: choice }) {
+/** The parts of a request: what it is, its system prompt, its messages and its tools. */
+export function requestParts({ model, system, messages = [], tools = [], source, redacted, settings = {}, tool_choice: choice }) {
   const given = [model && `model ${model}`, choice && `tool choice ${choice}`,
     ...Object.entries(settings).map(([name, value]) => `${name} ${JSON.stringify(value)}`)].filter(Boolean);
   return [
@@ -48,7 +49,7 @@ function parts({ model, system, messages = [], tools = [], source, redacted, set
 
 const section = (title, nodes) => h("section", {}, h("h3", {}, title), ...nodes);
 
-const long = (text, what, form = "words", tag = "div") => output(text, { what, form, tag, lines: 20 }).node;
+const long = (text, what, form = "words", tag = "blockquote") => output(text, { what, form, tag, lines: 20 }).node;
 
 function message({ role, text, content, calls = [], reasoning = [], name, status, images = [] }) {
   const heading = [ROLES[role] ?? role, name && `of ${name}`, status && status !== "ok" && status].filter(Boolean).join(" ");
@@ -61,7 +62,7 @@ function message({ role, text, content, calls = [], reasoning = [], name, status
     !said && !calls.length && !reasoning.length ? h("p", { class: "faint" }, "(empty)") : null);
 }
 
-function json(text) {
+export function json(text) {
   const shown = pretty(text);
   const pre = h("pre", { class: "code" }, shown);
   paint(pre, shown, shapeOf(shown));

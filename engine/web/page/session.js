@@ -2,8 +2,8 @@
 import { setPlace } from "./address.js";
 import { ask, at, mode, path, readOnly, token, tokenAfter, words } from "./api.js";
 import { clearBudget, showBudget } from "./budget.js";
-import { isFailure } from "./call_end.js";
-import { attempt, boxOf, compose } from "./composer.js";
+import { announcement } from "./announcement.js";
+import { attempt, compose, goOn } from "./composer.js";
 import { $, h, put } from "./dom.js";
 import { followEnd } from "./follow_end.js";
 import { jumps } from "./jump.js";
@@ -12,6 +12,7 @@ import { begin, fold, known, openQuestions, take } from "./model.js";
 import { showStatus } from "./rows.js";
 import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
+import { tabs } from "./tabs.js";
 import { linkTarget } from "./target.js";
 import { lasted, oneLine } from "./text.js";
 import { unheardMessages } from "./unheard.js";
@@ -54,6 +55,7 @@ export function openSession(place, { say, connected }) {
   root.replaceChildren();
   let show = timeline(root, id);
   const verdict = sessionVerdict($("verdict"), id, { goOn, trouble: (error) => trouble(error), say: (words) => live && say(words) });
+  const views = tabs(id, scroll, () => end.leave());
 
   // events
 
@@ -62,7 +64,7 @@ export function openSession(place, { say, connected }) {
     for (const event of list) {
       events.push(event);
       if (event.type === "MESSAGE_ADDED" && event.origin === "user") unheard.forget(event);
-      if (live) announce(event);
+      if (live) say(announcement(event));
     }
     heardAt = performance.now();
     if (list.some((event) => TURNING.includes(event.type))) reload();
@@ -93,6 +95,7 @@ export function openSession(place, { say, connected }) {
   /** Go to another place in this session. */
   function goTo(there) {
     trouble(null);
+    views.show(there.view ?? "conversation");
     target.aim(there.run === undefined ? null : there);
     if (there.run === undefined) return;
     end.leave();
@@ -107,7 +110,9 @@ export function openSession(place, { say, connected }) {
 
   function count() {
     counting = 0;
-    if (!closed) jump.count();
+    if (closed) return;
+    jump.count();
+    views.update(replay ? replay.state : state);
   }
 
   // the head and the box
@@ -131,7 +136,7 @@ export function openSession(place, { say, connected }) {
     const since = now === "running" && !replay ? performance.now() - heardAt : 0;
     const time = run && (replay || underWay(now)) && (since ? `${Math.floor((run.t + since) / 1000)} s` : lasted(run.t));
     put($("doing"), [replay ? "replay" : "", session.agent, replay ? run?.doing : { interrupted: "", queued: "waits for a process that runs it" }[now] ?? run?.doing, time].filter(Boolean).join(" · "));
-    if (run && underWay(now)) showBudget($("budget"), run, run.t + since);
+    if (run && !run.outcome && underWay(now)) showBudget($("budget"), run, run.t + since);
     else clearBudget($("budget"));
     $("status").hidden = !replay && !underWay(now) && now !== "interrupted";
     if (!replay) verdict.judge(session, now, run?.steps);
@@ -172,14 +177,16 @@ export function openSession(place, { say, connected }) {
 
   const trouble = (error) => put($("trouble"), error ? words(error) : "");
 
-  function announce(event) {
-    if (event.type === "STEP_STARTED") say(event.closing ? "Closing step" : `Step ${event.step}`);
-    else if (event.type === "QUESTION_ASKED") say([`It asks you: ${event.text}`, ...(event.pending_issues ?? [])].join("\nstill open: "));
-    else if (event.type === "COMPLETION_REJECTED") say("Not accepted as complete");
-    else if (event.type === "TOOL_CALL_RESULT" && (event.judged ? isFailure(event.judged.end) : event.status === "error")) say(`${event.name} failed`);
+  function next(kind, back = false) {
+    views.show("conversation");
+    jump.next(kind, back);
   }
 
-  const toEnd = () => (setPlace({ id }), end.go());
+  function toEnd() {
+    views.show("conversation");
+    setPlace({ id });
+    end.go();
+  }
 
   // replay
 
@@ -188,6 +195,7 @@ export function openSession(place, { say, connected }) {
     for (; replay.at < position; replay.at++) take(replay.state, events[replay.at]);
     show(replay.state);
     head(replay.state);
+    counting ||= setTimeout(count, COUNT_EVERY);
   }
 
   function toggleReplay() {
@@ -229,16 +237,8 @@ export function openSession(place, { say, connected }) {
     else act(sure, "DELETE", "", () => (location.hash = ""));
   };
   for (const [kind, [back, forth]] of ["error", "decision"].map((kind) => [kind, $(`${kind}-jump`).querySelectorAll("button")])) {
-    back.onclick = () => jump.next(kind, true);
-    forth.onclick = () => jump.next(kind);
-  }
-  root.addEventListener("go-on", goOn);
-  function goOn() {
-    const box = boxOf();
-    if (!box) return;
-    box.value ||= "Go on.";
-    box.focus();
-    box.select();
+    back.onclick = () => next(kind, true);
+    forth.onclick = () => next(kind);
   }
 
   // the stream
@@ -282,13 +282,14 @@ export function openSession(place, { say, connected }) {
   }
   document.addEventListener("visibilitychange", seen);
   const clock = setInterval(() => {
-    if (!running() || replay) return;
+    if (replay || !session || (!running() && session.status !== "running")) return; // the last event may come before the status
     head(state);
     if (performance.now() - Math.max(heardAt, askedAt) > QUIET) reload(); // no event says that a run is interrupted
   }, 1000);
 
   function nameOnly() {
     put($("title"), session.title);
+    $("tabs").hidden = true;
     showStatus($("status"), session.status);
   }
 
@@ -317,8 +318,8 @@ export function openSession(place, { say, connected }) {
   goTo(place);
   start();
   return {
-    id, goTo,
-    next: jump.next,
+    id, goTo, next,
+    view: views.choose,
     toggleReplay: () => $("replay").hidden || toggleReplay(),
     toEnd,
     close() {
@@ -328,11 +329,11 @@ export function openSession(place, { say, connected }) {
       stream?.stop();
       end.close();
       jump.close();
+      views.close();
       target.aim(null);
       clearTimeout(counting);
       clearTimeout(again);
       document.removeEventListener("visibilitychange", seen);
-      root.removeEventListener("go-on", goOn);
       root.replaceChildren();
       clearBudget($("budget"));
       verdict.clear();

@@ -119,9 +119,9 @@ export function follow(url, on) {
 /** All events that the file holds, at once and as late as those of a server. */
 function readHeld(url, on) {
   let stopped = false;
-  queueMicrotask(() => {
+  events(decodeURIComponent(url.split("/")[1])).then((all) => {
     if (stopped) return;
-    on.events(events(decodeURIComponent(url.split("/")[1])));
+    on.events(all);
     on.state("stopped");
   });
   return { stop: () => (stopped = true), retry() {}, pause() {}, resume() {} };

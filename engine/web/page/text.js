@@ -54,6 +54,9 @@ export function fileOf(given) {
   return named.find((value) => typeof value === "string") ?? "";
 }
 
+/** A question in a line: of an approval without the arguments, which stand beside it. */
+export const questionText = ({ text, tool }) => (tool ? `May ${tool} run?` : text);
+
 /** Arguments that say what a file is to hold: edits.js shows them. */
 const CHANGE = /^(?:old|new|search|replace|patch|diff|edits|insert_|content|file_text)/;
 
@@ -66,6 +69,27 @@ export function brief(json) {
   const said = shown.map(([name, value]) => `${name}=${oneLine(JSON.stringify(value), 60)}`);
   return oneLine(said.join(" "), 140) + (shown.length < Object.keys(given).length ? " …" : "");
 }
+
+/** A command as it was typed, or the arguments in one line. */
+export function briefly(args) {
+  const given = parsed(args || "{}");
+  const command = given && typeof given === "object" && !fileOf(given) && Object.keys(given).length === 1 ? given.command ?? given.cmd ?? given.commands : undefined;
+  return typeof command === "string" ? oneLine(command, 140) : brief(args);
+}
+
+const COMMAND = ["command", "cmd", "commands", "script", "code", "query", "pattern", "url", "prompt"];
+
+/** The argument that matters: a command, a file and what is looked for; else the arguments in one line. */
+export function gist(json, longest) {
+  const given = parsed(json || "{}");
+  if (!given || typeof given !== "object") return oneOf(json, longest);
+  const command = COMMAND.map((name) => given[name]).find((value) => typeof value === "string" || Array.isArray(value));
+  const text = Array.isArray(command) ? command.slice(/^(?:\/bin\/)?(?:ba|z)?sh$/.test(command[0]) ? 2 : 0).map((one) => `${one}`).join(" ") : command;
+  const file = fileOf(given);
+  return oneOf(file ? (text && text.length < 40 ? `${text} ${file}` : file) : (text ?? brief(json)), longest);
+}
+
+const oneOf = (text, longest) => (text.length > longest ? `${text.slice(0, longest)}…` : text);
 
 // made once: to look up a language takes longer than to write some hundred numbers
 const FIGURES = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });

@@ -27,7 +27,7 @@ export function sessionVerdict(root, id, { goOn, trouble, say }) {
       early = null;
       return view.live(status === "queued" ? "It waits for a process that runs it." : step ? `It is running, at step ${step}.` : "It is running.");
     }
-    const about = `${session.run_id} ${status} ${session.updated_at}`;
+    const about = `${session.run_id} ${status} ${session.status} ${session.updated_at}`;
     if (judged === about) return;
     judged = about;
     show(about, ["exhausted", "failed", "cancelled"].includes(status) && !session.parent);
@@ -108,7 +108,7 @@ function verdictView(root, id, goOn) {
     const nodes = cells.map((cell) => cellOf(number, cell));
     const marked = nodes.filter((node) => node.href);
     const ticks = places.map((place) => ({ place, node: h("a", { class: "tick", href: hashOf({ id, run: number, step: place.step }), "aria-label": place.words, title: place.words },
-      SIGNS[place.name] ?? `▴${place.name.slice(0, 1)}`) }));
+      signed(SIGNS[place.name] ?? `▴${place.name.slice(0, 1)}`)) }));
     const node = h("div", { class: "strip", role: "group", "aria-label": words, onkeydown: walk }, h("div", { class: "cells" }, ...nodes), ...ticks.map((one) => one.node));
     node.style.flexGrow = steps;
     rove(marked[0]);
@@ -172,5 +172,5 @@ function sentence({ known, sentence: words, facts }) {
 function next(found, goOn) {
   if (goOn) return h("p", { class: "row" }, h("button", { type: "button", onclick: goOn }, "Go on from here"));
   if (!found) return null;
-  return h("p", { class: "row" }, h("span", {}, h("span", { class: "name" }, "Next: "), `${found.words}: `, h("code", {}, found.command)), copyButton("the command", () => found.command));
+  return h("p", { class: "row next" }, h("span", {}, h("span", { class: "name" }, "Next: "), `${found.words}: `, h("code", {}, found.command)), copyButton("the command", () => found.command));
 }

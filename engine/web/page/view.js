@@ -2,13 +2,14 @@
 import { ask, path, words } from "./api.js";
 import { endView, list } from "./answer.js";
 import { Children, h, put, signed, whenSeen, Writer } from "./dom.js";
-import { isFailure } from "./call_end.js";
 import { checkLine } from "./checks.js";
-import { output } from "./output.js";
+import { output, picture } from "./output.js";
+import { foldLooks, lookOf } from "./looks.js";
 import { prose } from "./prose.js";
+import { askedView } from "./question.js";
 import { linkTo, showStatus } from "./rows.js";
-import { brief, called, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
-import { cutWords, decisionWords, fact, failureWords, RESULT, resultOf, skippedWords } from "./words.js";
+import { brief, briefly, called, counted, fileOf, lasted, number, oneLine, parsed, plain, pretty, tokens } from "./text.js";
+import { alarmWords, cutWords, decisionWords, evaluationWords, fact, failureWords, isFailure, RESULT, resultOf, skippedWords, stateOf } from "./words.js";
 
 /** Shows any state of the fold of session `id` in `root`, changing only what differs. */
 export function timeline(root, id) {
@@ -26,7 +27,16 @@ function runView(run) {
     : h("div", { class: "said you" }, h("h3", {}, run.place ? `${which}: ` : "", asked), said(run.prompt, "the prompt"));
   const items = new Children(body, itemView);
   const node = h("section", { class: "run", "aria-label": which, "data-run": run.place + 1 }, head, body);
-  return { node, update: (now) => items.show(now.items) };
+  let folded = "";
+  return {
+    node,
+    update(now) {
+      items.show(now.items);
+      const news = `${now.items.length} ${!!now.outcome}`;
+      if (folded !== news) foldLooks(body);
+      folded = news;
+    },
+  };
 }
 
 /** An item's node, which says what it is: what jumps and links look for (jump.js). */
@@ -45,25 +55,27 @@ async function showRequest(id, step) {
 const requestButton = (step) => h("button", { type: "button", class: "tool request", "aria-haspopup": "dialog", title: `What the model was sent in ${step}` }, "Request");
 
 /** Words of a person or of the loop: as they are, the first lines of long ones. */
-const said = (text, what) => output(text, { what, form: "words", tag: "div", lines: 20 }).node;
+const said = (text, what) => output(text, { what, form: "words", tag: "blockquote", lines: 20 }).node;
 
 /** Copies the address of the item that it is in; session.js acts on it. */
 const linkButton = (what) => h("button", { type: "button", class: "link", title: `Copy the link to ${what}`, "aria-label": `Copy the link to ${what}` }, "#");
 
 /** A step, or a round of plan, execute and think around its steps. */
-function stepView({ kind, number, closing }) {
+function stepView({ kind, number, closing, run }) {
   const goal = h("span");
   const figures = h("span", { class: "faint" });
   const body = h("div");
   const parts = new Children(body, itemView);
   const title = closing ? "Closing step" : `${kind === "round" ? "Round" : "Step"} ${number}`;
+  const label = run > 1 ? `${title} of run ${run}` : title;
   const place = kind === "step" ? { "data-step": number } : {};
-  const node = h("section", { class: kind, "aria-label": title, ...place },
+  const node = h("section", { class: kind, "aria-label": label, ...place },
     h("h4", {}, title, goal, " ", figures, ...(kind === "step" ? [requestButton(title.toLowerCase()), linkButton(title.toLowerCase())] : [])), body);
   return {
     node,
     update(now) {
       node.dataset.done = now.done;
+      if (kind === "step") node.dataset.look = lookOf(now);
       put(goal, now.goal ? `: ${oneLine(`${now.goal}`, 120)}` : "");
       const took = now.done && kind === "step" ? lasted(now.until - now.t) : "";
       put(figures, [took, now.model, tokens(now.usage)].filter(Boolean).join(" · "));
@@ -111,9 +123,10 @@ function callView(first) {
   const words = h("span", { class: "why" });
   const given = h("code", { class: "brief" });
   const took = h("span", { class: "faint" });
+  const exit = h("span", { class: "exit" });
   const kind = KIND_WORDS[first.does];
   const head = h("div", { class: "call-head" }, sign, h("strong", {}, first.name), kind ? h("span", { class: "badge" }, kind) : null,
-    given, words, took, linkButton(`this call of ${oneLine(first.name, 60)}`));
+    words, exit, given, took, linkButton(`this call of ${oneLine(first.name, 60)}`));
   const live = h("pre", { class: "args" });
   const writer = new Writer(live);
   const all = argumentsOf(() => first);
@@ -122,7 +135,7 @@ function callView(first) {
   const node = h("div", { class: "call", "data-kind": first.does, "data-call": first.id }, head, live, edits, all.node, result);
   let thought = null;
   let told = null;
-  let edited = "";
+  let edited = null;
   let whole = null;
   node.addEventListener("show-all", () => whole?.all());
   return {
@@ -138,9 +151,11 @@ function callView(first) {
       put(sign, call.asks && !call.status ? "?" : mark);
       put(took, call.status && call.ran !== null ? lasted(call.until - call.ran) : "");
       const now = call.asks ? "waits for your answer" : call.done ? (call.running ? "running …" : "") : "writing …";
-      words.className = `why ${call.accepted ? "quiet" : tone}`;
-      put(words, call.accepted ? "accepted" : call.status === "skipped" ? skippedWords(call) : call.status ? why : now);
-      const short = call.done ? brief(call.args) : "";
+      const code = call.judged?.code;
+      put(exit, code == null ? "" : `exit code ${code}`);
+      words.className = `why ${call.accepted ? "quiet" : tone}${call.end === "unknown" && call.status === "ok" ? " faint" : ""}`;
+      put(words, call.accepted ? "accepted" : call.status === "skipped" ? skippedWords(call) : call.status ? (call.status === "ok" || !why ? stateOf(call)[2] : why) : now);
+      const short = call.done ? briefly(call.args) : "";
       put(given, call.plan || (kind && call.does !== "provider") ? "" : short);
       given.classList.toggle("more", short.includes("…"));
       live.hidden = call.done;
@@ -150,13 +165,9 @@ function callView(first) {
       const news = `${call.status} ${call.end} ${call.asks} ${call.agent?.run_id}`;
       if (told !== news) whole = showResult(result, call);
       told = news;
-      const args = call.done ? call.args : "";
-      if (edited !== args) whenSeen(edits, () => showEdits(edits, args, () => edited === args));
-      if (edited !== args && edits.firstChild) {
-        edits.replaceChildren();
-        node.classList.remove("edits");
-      }
-      edited = args;
+      const changes = call.judged?.edits ?? call.proposed;
+      if (edited !== changes) whenSeen(edits, () => edited === changes && showEdits(edits, call.args, changes));
+      edited = changes;
       strike(node, call);
     },
   };
@@ -172,13 +183,11 @@ function folded(title, text, name = "") {
   return { node, update: () => node.open && fill() };
 }
 
-async function showEdits(node, args, now) {
-  if (!args.includes("{")) return;
-  const { editsOf, editView } = await import("./edits.js");
-  if (!now()) return;
-  const found = editsOf(args);
-  node.replaceChildren(...found.map(editView));
-  node.closest(".call")?.classList.toggle("edits", found.length > 0);
+async function showEdits(node, args, changes) {
+  const { editAt, editView } = await import("./edits.js");
+  const shown = changes.map((edit) => editAt(args, edit)).filter(Boolean);
+  node.replaceChildren(...shown.map((edit) => editView(edit)));
+  node.closest(".call")?.classList.toggle("edits", shown.length > 0);
 }
 
 /** A call's arguments, when they are opened: texts of several lines as separate blocks, or everything as recorded. */
@@ -237,13 +246,6 @@ function planned({ name, args, status, result }) {
   return line(tone, mark, name, [brief(args), why, oneLine(result, 300)].filter(Boolean).join(" · ")).node;
 }
 
-function picture({ data, media_type: type = "image/png", url }, name) {
-  if (data && /^image\/(png|jpeg|gif|webp|avif)$/.test(type)) {
-    return h("img", { src: `data:${type};base64,${data}`, alt: `a picture that ${name} returned`, loading: "lazy" });
-  }
-  return h("p", { class: "faint" }, url ? `a picture at ${url}` : `a picture of type ${type}`);
-}
-
 /** A line that never changes. */
 function line(tone, sign, head, text = "", ...more) {
   const told = h("div", {}, h("strong", {}, head), text ? `: ${text}` : "", ...more);
@@ -261,24 +263,14 @@ function formatted(text, what) {
   return node;
 }
 
-function decisionView({ round, decision }) {
-  const body = h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": `Trace of round ${round}` });
-  const rule = plain(decision.rule ?? "");
-  const node = h("details", { class: "decision", ontoggle: fill },
-    h("summary", {}, h("span", { "aria-hidden": "true" }, "⚖ "), `Round ${round}: ${decisionWords(decision)}`, h("span", { class: "faint" }, rule ? ` · by ${rule}` : "")),
-    body);
-  function fill() {
+function decisionView(item) {
+  const body = h("div");
+  async function fill() {
     if (body.firstChild) return;
-    const rows = (decision.trace ?? []).map((one) => h("tr", one.said ? { class: "spoke" } : {},
-      h("th", { scope: "row" }, one.rule),
-      h("td", {}, ...Object.entries(one.saw ?? {}).map(([name, value]) => h("div", {}, `${name} = `, h("code", {}, oneLine(fact(value), 200))))),
-      h("td", {}, one.said || "–")));
-    const heads = ["rule", "saw", "said"].map((word) => h("th", { scope: "col" }, word));
-    if (!rows.length) return body.append(h("p", { class: "faint" }, "Its trace was not recorded"));
-    body.append(h("table", {}, h("caption", { class: "faint" }, "Each rule that was asked, in order"),
-      h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows)));
+    const { rulesOf } = await import("./decisions.js");
+    if (!body.firstChild) body.append(...rulesOf(item));
   }
-  return { node };
+  return { node: h("details", { class: "decision", ontoggle: fill }, h("summary", {}, h("span", { "aria-hidden": "true" }, "⚖ "), `Decision: ${decisionWords(item.decision)}`), body) };
 }
 
 function verdictView({ role, name, said, detail }) {
@@ -298,11 +290,9 @@ function compactedView({ event }) {
     put ? folded("their replacement", () => put).node : null);
 }
 
-function evaluationView({ verdict, name, details }) {
-  const said = { passed: ["good", "✔", "the work passed"], failed: ["bad", "✘", "the work failed"] }[verdict] ?? ["bad", "✘", "no verdict"];
-  const by = name ? ` by ${called(name)}` : "";
-  return line(said[0], said[1], `Evaluation${by}`, said[2],
-    Object.keys(details).length ? folded("details", () => pretty(JSON.stringify(details))).node : null);
+function evaluationView(item) {
+  const facts = Object.entries(item.details);
+  return line(...evaluationWords(item), facts.length ? folded("details", () => facts.map(([key, value]) => `${plain(key)}: ${fact(value)}`).join("\n")).node : null);
 }
 
 /** At 100 % the card of the end says what was done. */
@@ -330,7 +320,8 @@ const KINDS = {
     : line("bad", "✘", "The request failed", failureWords(failure)),
   message: ({ origin, text }) => origin === "user" ? quote("you", "You, while it ran", text) : quote("loop", origin === "handler" ? "▸ A handler" : `▸ The loop: ${plain(origin)}`, text),
   thought: ({ text }) => quote("thought", "◇ Thought", text, formatted(text, "the thought")),
-  question: ({ text, issues }) => quote("question", "? It asks you", text, h("div", {}, said(text, "the question"), list("Still open", issues))),
+  question: ({ question, issues }) => quote("question", question.tool ? "? It asks for approval" : "? It asks", "",
+    h("div", {}, question.tool ? askedView(question) : said(question.text, "the question"), list("Still open", issues))),
   answered: ({ question, text }) => quote("you", "You answered", question ? `${question}\n→ ${text}` : text),
   cut: (item) => {
     const [head, text] = cutWords(item);
@@ -339,6 +330,7 @@ const KINDS = {
     return { node };
   },
   decision: decisionView,
+  alarm: ({ alarm }) => line("warn", "!", "Alarm", alarmWords(alarm)),
   rejected: rejectedView,
   phase: phaseView,
   compacted: compactedView,

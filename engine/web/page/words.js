@@ -1,12 +1,12 @@
 // Words for states, results, checks and decisions. How a session ended stands in its verdict (engine/analysis/verdict.py).
-import { counted, duration, money, number, oneLine, plain } from "./text.js";
+import { called, counted, duration, money, number, oneLine, plain } from "./text.js";
 
 /** Of each status: tone, sign and word. Never the colour alone. */
 export const STATUS = {
   queued: ["quiet", "…", "queued"],
   running: ["main", "◌", "running"],
   completed: ["quiet", "✔", "completed"],
-  exhausted: ["warn", "■", "stopped at a limit"],
+  exhausted: ["warn", "■", "stopped"],
   failed: ["bad", "✘", "failed"],
   cancelled: ["quiet", "⊘", "cancelled"],
   awaiting_input: ["main", "?", "waits for an answer"],
@@ -20,7 +20,7 @@ export const yesNo = ({ tool, confirms, extends: steps }) => !!tool || confirms 
 
 /** Of each status of a result: tone, sign, and words unless all is well. */
 export const RESULT = {
-  ok: ["good", "✔", ""],
+  ok: ["quiet", "✔", ""],
   error: ["bad", "✘", "error"],
   rejected: ["warn", "↩", "not accepted"],
   skipped: ["quiet", "–", "not run"],
@@ -39,10 +39,22 @@ const ENDS = {
   unknown: ["quiet", "·", ""],
 };
 
+/** Whether a call that ended so counts as an error, as in the list: any exit code but 0 is one. How it ended is judged in
+ * decision/call_judgement.py, and comes with the event of its result. */
+export const isFailure = (end) => end === "failed" || end === "nothing_found";
+
 /** Tone, sign and words of a call's end: never a tick for one that is not known to have succeeded. */
 export function resultOf({ status, end }) {
   if (!status) return ["main", "◌", ""];
   return (status === "ok" && ENDS[end]) || (RESULT[status] ?? ["quiet", "?", status]);
+}
+
+/** Tone, sign and word of a call's state, for everyone: a status that is not `ok` says more than the result does. */
+export function stateOf(call) {
+  if (!call.status) return ["main", "◌", call.asks ? "waits for an answer" : call.running ? "running" : call.done ? "not run yet" : "being written"];
+  const [tone, sign, words] = resultOf(call);
+  if (isFailure(call.end)) return [tone, sign, "failed"];
+  return call.end === "succeeded" ? [tone, sign, "succeeded"] : [tone, sign, words || "unknown"];
 }
 
 /** Why a call was not run: engine/tool_calls.py skips calls with a completion, engine/loop.py those of a closing step. */
@@ -78,15 +90,54 @@ export function cutWords({ call = "the completion", ended, rest }) {
 export function failureWords(failure) {
   const status = failure.status ? `${failure.status}: ` : "";
   const wait = failure.retry_after != null ? ` (retry after ${failure.retry_after} s)` : "";
-  return `${failure.kind}: ${status}${failure.message}${wait}`;
+  return `${plain(failure.kind)}: ${status}${failure.message}${wait}`;
 }
 
-export function decisionWords(decision) {
-  const also = decision.compact ? ", after compacting the context" : "";
-  if (decision.do === "stop") return `stop: ${plain(decision.reason)}`;
-  if (decision.do === "pause") return "pause: a question is open";
-  return "go on" + (decision.why ? `: ${decision.why}` : "") + also;
+/** Tone, sign, head and words of an evaluation. */
+export function evaluationWords({ verdict, name, details }) {
+  const [tone, sign, said] = { passed: ["good", "✔", "passed"], failed: ["bad", "✘", "failed"] }[verdict] ?? ["quiet", "○", "got no verdict"];
+  const labels = Object.hasOwn(details, "label") || /label/i.test(name);
+  const by = labels ? `, by the labels${name ? ` in ${called(name)}` : ""}` : name ? `, by ${called(name)}` : "";
+  return [tone, sign, "Evaluation", `the work ${said}${by}`];
 }
+
+/** A detail of a decision without the units that only a policy knows. */
+const plainly = (text) => text.replace(/(\d+) points (?:for steps )?without progress/g, "steps without progress").replace(/[a-z]+(?:_[a-z]+)+/g, plain);
+
+/** What each rule and guard looks at (decision/rules.py, decision/guards.py). */
+const RULES = {
+  control_flow: "completions and questions", finish_reason: "how the response ended", message_shape: "what the response holds",
+  go_on: "going on", step_limit: "the limit of steps", until: "the check", check_stalled: "the check's progress",
+  imported: "what the other program did", followed: "what the other program did", compaction_stalled: "compaction", no_progress: "progress",
+  invalid_calls: "calls that cannot be read", internal_error: "errors inside endstop", none: "going on",
+};
+
+export const ruleWords = (rule) => RULES[rule] ?? plain(rule);
+
+/** Reasons of a "go on" that are a rule's short ones, as a clause. */
+const WHYS = {
+  "calls answered": "the response called a tool",
+  "completion handed back": "its completion was not accepted",
+  "nothing says otherwise": "no rule says otherwise",
+  "no rule spoke": "no rule says otherwise",
+  "near a limit": "a limit is near, and the model is told so",
+  "text alone is no end": "a text alone does not end the run",
+  "the loop that was imported said this and went on": "its program went on",
+  "a plain answer ends the run": "a plain answer ends it",
+};
+
+const because = (why) => (why ? oneLine(WHYS[why] ?? plainly(why), 200) : "");
+
+/** A decision: what it did, and why, in the words of its rule. How the run ended stands in the verdict. */
+export function decisionWords(decision) {
+  const why = because(decision.detail || decision.why);
+  if (decision.do === "stop") return `ended the run${why && `: ${why}`}`;
+  if (decision.do === "pause") return decision.extend ? "asked for more steps" : "paused, because a question to the user is open";
+  return `went on${why && `, because ${why}`}${decision.compact ? ", after compacting the context" : ""}`;
+}
+
+/** What a policy that only watches would have done. */
+export const alarmWords = ({ policy, detail }) => `${policy} would have ended the run${detail && `: ${because(detail)}`}`;
 
 /** A fact in a few words. */
 export function fact(value) {

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from base64 import b64decode
 from pathlib import Path
+from zlib import decompress
 
 import pytest
 from endstop.cli import export_html
@@ -25,11 +27,20 @@ CHAT = {
 }
 
 
+ELEMENT = re.compile(r'<script type="application/(json|zlib)" id="held-([^"]*)">(.*?)</script>', re.DOTALL)
+
+
+def texts(page: Path) -> dict[str, str]:
+    """The JSON that a page holds under each name."""
+    return {
+        name: decompress(b64decode(text, validate=True)).decode() if form == "zlib" else text
+        for form, name, text in ELEMENT.findall(page.read_text())
+    }
+
+
 def held(page: Path, name: str) -> object:
-    """The JSON that a page holds under this name."""
-    found = re.search(rf'<script type="application/json" id="held-{name}">(.*?)</script>', page.read_text(), re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    """What a page holds under this name."""
+    return json.loads(texts(page)[name])
 
 
 async def test_a_page_is_written_beside_the_reader_and_never_over_another_file(tmp_path: Path) -> None:
@@ -117,8 +128,10 @@ async def test_secrets_are_hidden_where_that_is_asked_for(tmp_path: Path) -> Non
     )
     assert done.code == 0, done.err
     page = (tmp_path / "chat-1.html").read_text()
-    assert "jane@corp.example" not in page
-    assert re.search(r"Mail \[redacted:email:\w{6}\] the \[redacted:word:\w{6}\]", page)
+    holds = texts(tmp_path / "chat-1.html")
+    for name in ("sessions", "events-0", "requests-0"):
+        assert re.search(r"Mail \[redacted:email:\w{6}\] the \[redacted:word:\w{6}\]", holds[name])
+    assert "jane@corp.example" not in "".join((page, *holds.values()))
     assert "Texts that look like secrets were replaced" in page
     assert "jane@corp.example" in (tmp_path / "chat-1.jsonl").read_text()
 
@@ -152,7 +165,7 @@ async def test_options_of_pages_are_wrong_for_other_formats() -> None:
 def test_a_page_that_no_browser_shows_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(export_html, "MOST_BYTES", 50_000)
+    monkeypatch.setattr(export_html, "MOST_BYTES", 5_000)
     monkeypatch.chdir(tmp_path)
     assert main(["export", "html", str(RECORDS / "port.jsonl")]) == 2
     assert "endstop view" in capfd.readouterr().err

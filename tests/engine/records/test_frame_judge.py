@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from endstop.decision.events import ToolCallResult
 from endstop.records.format import encode_line
 from endstop.records.frame_judge import FrameJudge
 from endstop.records.frames import Frame, Frames, Gap
@@ -37,15 +38,16 @@ def test_in_whatever_portions_they_come() -> None:
     judge = FrameJudge()
     found = [one for first, last in pairwise([0, 1, 7, 8, 20, len(whole)]) for one in judge.judged(whole[first:last])]
     assert judged(found) == ENDS
-    assert judge.is_needed
 
 
 @pytest.mark.parametrize("name", ["loop", "port", "gives_up"])
-def test_calls_of_our_own_loop_are_not_judged(name: str) -> None:
+def test_calls_of_our_own_loop_are_judged_by_their_status(name: str) -> None:
     for run in read_record(RECORDS / f"{name}.jsonl").runs:
-        judge, own = FrameJudge(), [Frame("r", event.seq, encode_line(event)) for event in run.events]
-        assert judge.judged(own) == own
-        assert not judge.is_needed
+        found = FrameJudge().judged([Frame("r", event.seq, encode_line(event)) for event in run.events])
+        statuses = [event.status for event in run.events if isinstance(event, ToolCallResult)]
+        assert judged(found) == [
+            {"ok": "succeeded", "error": "failed", "invalid": "failed"}.get(one, "unknown") for one in statuses
+        ]
 
 
 def test_gaps_and_lines_that_cannot_be_read_are_left_as_they_are() -> None:

@@ -15,7 +15,7 @@ from endstop.formats.session_files import find_sessions
 from endstop.records.reader import read_record
 from endstop.records.recorder import RecordWriter
 
-from ..other_loops import ENDS, FAILED, SESSION, events_of_calls, record_of_calls
+from ..other_loops import CHANGED, ENDS, FAILED, SESSION, events_of_calls, record_of_calls
 from ..web.made_session import HELLO, run_of_steps
 from ..web.shown import of_size, until
 from .viewing import RECORDS, ViewerThread
@@ -112,7 +112,7 @@ def test_E5_the_list_and_the_head_of_a_session_count_the_same_errors(page: Any, 
         until(page, f"document.querySelector('#errors').textContent.split(' ')[0] === '{errors}'")
 
 
-MARKS = {"succeeded": ("good", "✔"), "failed": ("bad", "✘"), "nothing_found": ("bad", "✘"), "unknown": ("quiet", "·")}
+MARKS = {"succeeded": ("quiet", "✔"), "failed": ("bad", "✘"), "nothing_found": ("bad", "✘"), "unknown": ("quiet", "·")}
 SHOWN = """[...document.querySelectorAll('.call > .call-head > .sign')]
     .map((sign) => [sign.className.replace('sign ', ''), sign.textContent])"""
 
@@ -122,6 +122,17 @@ def test_no_call_of_another_loop_has_a_tick_unless_it_is_known_to_have_succeeded
     page.wait_for_selector(".end")
     assert page.evaluate(SHOWN) == [list(MARKS[end]) for end in ENDS]
     assert page.locator(".call[data-failed]").count() == FAILED
+
+
+def test_files_of_another_loop_are_listed_if_they_were_changed_and_not_if_they_were_read(page: Any, url: str) -> None:
+    page.goto(link_to(page, url, "calls.jsonl"))
+    page.wait_for_selector(f"#tab-changes >> text=Changes {len(CHANGED)}")
+    page.click("#tab-changes")
+    files = page.wait_for_selector("ul[aria-labelledby=files-changed]")
+    assert [file.text_content() for file in files.query_selector_all("summary code")] == CHANGED
+    page.click("#tab-calls")
+    page.wait_for_selector(".calls tr.failed")
+    assert page.locator(".calls tr.failed").count() == FAILED
 
 
 def test_calls_are_marked_while_the_session_of_another_loop_is_followed(page: Any, tmp_path: Path) -> None:

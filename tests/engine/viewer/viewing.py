@@ -56,12 +56,16 @@ class Site:
         ):
             assert reply.status == 200, await reply.text()
             assert reply.content_type == "text/event-stream"
-            id = ""
+            id = kind = ""
             while len(found) < count and (line := await reply.content.readline()):
                 name, _, value = line.decode().rstrip("\n").partition(": ")
                 if name == "id":
                     id = value
-                elif name == "data":
+                elif name == "event":
+                    kind = value
+                elif not name:
+                    kind = ""
+                elif name == "data" and kind != "judged":
                     found.append((id, msgspec.json.decode(value)))
         return found
 

@@ -200,7 +200,7 @@ class Site:
     async def _keep(self, runs: Iterable[Sequence[Mapping[str, Any]]], session: NewSession) -> None:
         await self.store.add(session)
         for run in runs:
-            lines = [json.dumps(event, ensure_ascii=False).encode() + b"\n" for event in run]
+            lines = [json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for event in run]
             for begin in range(0, len(lines), 500):
                 await self.store.commit(_batch(session.id, run, lines, begin, begin + 500))
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
+from zlib import compress
 
 import pytest
 from endstop import Engine
@@ -298,15 +300,16 @@ def test_without_javascript_a_file_says_what_it_is(browser: Any, tmp_path: Path)
 # ---- requests
 
 REQUESTS = """async ([sessions, table, asked]) => {
-    for (const [name, value] of [["held-sessions", sessions], ["held-requests-0", table]]) {
+    for (const [name, value] of [["held-sessions", JSON.stringify(sessions)], ["held-requests-0", table]]) {
         document.getElementById(name)?.remove();
-        const node = Object.assign(document.createElement("script"), { type: "application/json", id: name });
-        node.textContent = JSON.stringify(value);
+        const node = Object.assign(document.createElement("script"), { type: "application/octet-stream", id: name });
+        node.textContent = value;
         document.body.append(node);
     }
     const { id } = sessions.sessions[0];
     const { answer } = await import(`./page/embedded.js?${id}`);
-    return asked.map(([run, step]) => answer(`sessions/${id}/request?run=${run}&step=${step}`) ?? null);
+    const found = asked.map(([run, step]) => answer(`sessions/${id}/request?run=${run}&step=${step}`));
+    return (await Promise.all(found)).map((one) => one ?? null);
 }"""
 
 
@@ -320,7 +323,8 @@ def test_a_file_tells_the_request_of_each_step_as_the_viewer_does(
         table.feed(event)
     asked = [(row.run, row.step) for row in table.table().requests]
     assert len(asked) > 1
-    given = [{"notices": [], "sessions": [{"id": name}]}, json.loads(encode_line(table.table())), [*asked, (1, 999)]]
+    held = b64encode(compress(encode_line(table.table()))).decode()
+    given = [{"notices": [], "sessions": [{"id": name}]}, held, [*asked, (1, 999)]]
     *found, none = modules(REQUESTS, given)
     assert found == [json.loads(encode_line(find_request(events, *place))) for place in asked]
     assert none is None

@@ -138,7 +138,7 @@ def test_a_confirmation_that_is_refused_hands_the_work_back_with_the_reason(page
     begin(page, "refuse")
     page.wait_for_selector("#composer >> text=Please confirm")
     page.fill("#composer textarea", "The README is missing.")
-    page.click("#composer button >> text=Answer")
+    page.click("#composer button >> text=No")
     page.wait_for_selector(".end[data-status=completed]")
     assert "The README is missing." in page.text_content(".note:has-text('Not accepted as complete')")
 
@@ -148,18 +148,20 @@ def test_a_call_that_waits_for_approval_is_shown_with_its_arguments_and_runs_aft
 ) -> None:
     shown.scripts["approve"] = [[call("delete_file", path="old.txt")], [call("task_done", summary=SUMMARY)]]
     begin(page, "approve")
-    page.wait_for_selector("#composer >> text=May delete_file run with")
-    assert "old.txt" in page.text_content("#composer label")
-    page.click("#composer button >> text=Yes")
+    page.wait_for_selector("#composer >> text=May delete_file run?")
+    assert page.locator("#composer label :is(dt, dd)").all_text_contents() == ["path", "old.txt"]
+    assert "{" not in page.text_content("#composer label")
+    assert page.locator("#composer .question button:visible").all_text_contents() == ["Allow", "Deny"]
+    page.click("#composer button >> text=Allow")
     page.wait_for_selector(".end[data-status=completed]")
 
 
 def test_a_call_that_is_not_approved_does_not_run_and_the_model_reads_why(page: Any, shown: Site) -> None:
     shown.scripts["deny"] = [[call("delete_file", path="old.txt")], [call("task_done", summary=SUMMARY)]]
     begin(page, "deny")
-    page.wait_for_selector("#composer >> text=Please confirm")
-    page.fill("#composer textarea", "No, that one is needed.")
-    page.click("#composer button >> text=Answer")
+    page.wait_for_selector("#composer >> text=May delete_file run?")
+    page.fill("#composer textarea", "that one is needed.")
+    page.click("#composer button >> text=Deny")
     page.wait_for_selector(".end[data-status=completed]")
     results = [m.content for m in shown.requests[-1].messages if isinstance(m, ToolResult)]
     assert results[0] == "Not run: the user did not approve it and said: No, that one is needed."
@@ -210,7 +212,7 @@ def test_what_was_typed_for_one_question_stays_while_another_is_answered_and_ano
     page.click("#composer summary >> nth=1")
     page.fill("#composer details textarea >> nth=1", '{"path": "c.txt"}')
     page.fill("#composer .question textarea >> nth=1", "not that")
-    page.click("#composer .question button >> text=Yes >> nth=0")
+    page.click("#composer .question button >> text=Allow >> nth=0")
     until(page, "document.querySelectorAll('#composer .question').length === 1")
     assert page.input_value("#composer details textarea") == '{"path": "c.txt"}'
     assert page.input_value("#composer .question textarea") == "not that"
@@ -304,6 +306,10 @@ def test_A11_the_answer_stands_at_the_end_and_a_thought_is_none(page: Any, shown
     assert count(page, ".end") == 1
     assert "is unknown" in page.text_content(".note:has-text('Cut here')")
     assert count(page, ".call:has-text('never.txt')") == 0
+    page.click("#tab-changes")
+    page.wait_for_selector("ul[aria-labelledby=files-changed] summary >> text=config.ini")
+    assert count(page, "ul[aria-labelledby=files-changed] > li") == 1
+    assert page.wait_for_selector(".change pre").text_content() == "port = 8080"
 
 
 ORDER = """[...document.querySelectorAll('.thought, .call, .cut')].filter((one) => one.checkVisibility()).map(
@@ -347,7 +353,7 @@ def test_A8_what_is_still_open_stands_with_the_question_until_it_is_answered_and
     assert page.locator(f"{asked} li").all_text_contents() == issues
     assert all(issue in page.text_content("#composer .question label") for issue in issues)
     page.fill("#composer textarea", "hm")  # neither a yes nor a no
-    page.click("#composer button >> text=Answer")
+    page.press("#composer textarea", "Control+Enter")
     page.wait_for_selector("#composer >> text=neither a yes nor a no")
     assert page.locator(f".run:nth-of-type(2) {asked.split()[1]} li").all_text_contents() == issues
     assert "waits for your answer" in page.text_content(".call")

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop.decision.file_edits import file_edits
+from msgspec import to_builtins
 
+from ..other_loops import record_of_calls
 from .shown import Site, until
+from .test_exported_page import exported, opened
 from .test_page_replay import events_of
 
 Modules = Callable[[str, Any], Any]
@@ -248,23 +253,21 @@ EDITS: list[tuple[dict[str, Any], list[str]]] = [
     ({"path": "a", "old": "1\n2\n3", "new": "1\nx\n3"}, [" 1", "-2", "+x", " 3"]),
     ({"file_path": "a", "old_string": "x", "new_string": "y"}, ["-x", "+y"]),
     ({"command": "str_replace", "path": "a", "old_str": "x", "new_str": ""}, ["-x"]),
-    ({"command": "insert", "path": "a", "insert_line": 3, "insert_text": "x\ny"}, ["+x", "+y"]),
+    ({"command": "insert", "path": "a", "insert_line": 3, "insert_text": "x\ny"}, ["@@ line 3 @@", "+x", "+y"]),
     ({"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}]}, ["-x", "+y"]),
     ({"input": "*** Begin Patch\n*** Update File: a\n-x\n+y\n*** End Patch"},
-     ["*** Begin Patch", "*** Update File: a", "-x", "+y", "*** End Patch"]),
-    ({"command": ["apply_patch", "*** Begin Patch\n-x"]}, ["*** Begin Patch", "-x"]),
+     ["*** Update File: a", "-x", "+y", "*** End Patch"]),
     ({"pattern": "old", "path": "a"}, []),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "lines"), EDITS)
-def test_edits_of_known_shapes_become_lines_with_signs(
-    modules: Modules, arguments: dict[str, Any], lines: list[str]
-) -> None:
-    function = (
-        "async (args) => (await import('./page/edits.js')).editsOf(JSON.stringify(args)).flatMap((edit) => edit.lines)"
-    )
-    assert modules(function, arguments) == lines
+def test_edits_become_lines_with_signs_where_the_judgement_says_that_the_texts_are(modules: Modules) -> None:
+    given = [(json.dumps(one), file_edits("edit_file", json.dumps(one), (), "", False)) for one, _ in EDITS]
+    function = """async (calls) => {
+        const { editAt } = await import('./page/edits.js');
+        return calls.map(([args, edits]) => edits.flatMap((edit) => editAt(args, edit).lines));
+    }"""
+    assert modules(function, to_builtins(given)) == [lines for _, lines in EDITS]
 
 
 def test_a_compared_text_is_both_texts(modules: Modules) -> None:
@@ -276,18 +279,25 @@ def test_a_compared_text_is_both_texts(modules: Modules) -> None:
     assert any(line[0] == " " for line in lines)
 
 
-def test_an_edit_is_shown_as_a_diff_and_its_arguments_as_recorded(page: Any, shown: Site) -> None:
-    edit = {"path": "src/a.py", "old": "import os\nPORT = 1\n", "new": "import os\nPORT = 2\n"}
-    page.goto(kept(shown, "edit", called("edit_file", edit, "Replaced one passage.")))
+EDIT = {"path": "src/a.py", "old": "import os\nPORT = 1\n", "new": "import os\nPORT = 2\n"}
+
+
+def is_diff(page: Any) -> None:
     page.wait_for_selector(".edit del")
     assert page.text_content(".edit del") == "-PORT = 1\n"
     assert page.text_content(".edit ins") == "+PORT = 2\n"
     assert "+1−1" in page.text_content(".edit-head")
+
+
+def test_an_edit_is_shown_as_a_diff_and_its_arguments_as_recorded(page: Any, tmp_path: Path) -> None:
+    record = record_of_calls(tmp_path / "edit.jsonl", [("edit_file", EDIT, "Replaced one passage.", "")])
+    opened(page, exported(record, tmp_path))
+    is_diff(page)
     page.click(".arguments summary")
     page.wait_for_selector(".arguments .tools button >> text=As recorded")
     page.hover(".arguments .block")
     page.click(".arguments .tools button >> text=As recorded")
-    assert json.loads(page.text_content(".arguments .args")) == edit
+    assert json.loads(page.text_content(".arguments .args")) == EDIT
 
 
 # ---- long outputs

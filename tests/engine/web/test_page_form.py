@@ -18,7 +18,7 @@ from .shown import Gate, Site, go_home, until
 PAGE = Path(__file__).parents[3] / "engine" / "web" / "page"
 FILES = sorted(path for path in PAGE.iterdir() if path.is_file())
 SESSIONS = ["scenes", "gives_up", "question", "connection", "port_server"]
-FIRST_BYTES, OWN_BYTES = 67_000, 200_000
+FIRST_BYTES, OWN_BYTES = 77_000, 230_000
 """What the page's own files may weigh: compressed, those that are read before the first paint, which
 docs/guides/page.md gives a time; and all, as they are. The libraries have a limit of their own, in
 test_page_vendor.py."""

@@ -56,9 +56,9 @@ def test_a_call_shows_its_sub_agent_how_it_stands_and_the_way_to_it(open_page: C
         assert not page.is_visible("#delete")
 
         page.click("#timeline .said a")
-        page.wait_for_selector("#composer >> text=Yes")
+        page.wait_for_selector("#composer >> text=Allow")
         assert page.url == caller
-        page.click("#composer >> text=Yes")
+        page.click("#composer >> text=Allow")
         page.wait_for_selector("#timeline .end[data-status=completed]")
         until(page, f"document.querySelectorAll('{AGENT} .status').length === 2")
         page.wait_for_selector(f"{AGENT} >> text=completed")
