@@ -65,7 +65,6 @@ def session_html(sessions: Sequence[EmbeddedSession], notices: Sequence[str] = (
     title = one_line(sessions[0].summary.title, 200) or "a session without a prompt"
     yield _page(title, notices).encode("utf-8", "replace")
     whole = {
-        "notices": list(notices),
         "sessions": [one.summary for one in sessions],
         "verdicts": [one.verdict for one in sessions],
     }

@@ -9,7 +9,7 @@ export function endView({ outcome }) {
   const text = prose("written", "the answer");
   if (given) text.show(answer, true);
   return { node: h("article", { class: `end${given ? " said" : ""}`, "data-status": status },
-    h("h4", {}, given ? "Answer" : status === "awaiting_input" ? "The run waits here" : "The run ends here"), given ? text.node : null) };
+    h("h4", {}, given ? "Answer" : status === "awaiting_input" ? "The run paused here" : "The run ends here"), given ? text.node : null) };
 }
 
 /** What is open, in points; null if nothing is. */

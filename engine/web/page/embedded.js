@@ -20,9 +20,6 @@ const unpacked = (name) => once(name, async (text) => {
 /** The session that the page is about; the others are its sub-agents'. */
 export const mainSession = () => held("sessions").sessions[0].id;
 
-/** What is known of the file itself, in sentences: lines that could not be read, redaction. */
-export const notices = () => held("sessions").notices;
-
 /** What a server would answer to this GET; undefined where the page does not hold it. */
 export async function answer(path) {
   const [place, query] = path.split("?");

@@ -107,8 +107,8 @@ function verdictView(root, id, goOn) {
   function stripOf({ number, cells, ms = 0, words, steps }, places) {
     const nodes = cells.map((cell) => cellOf(number, cell));
     const marked = nodes.filter((node) => node.href);
-    const ticks = places.map((place) => ({ place, node: h("a", { class: "tick", href: hashOf({ id, run: number, step: place.step }), "aria-label": place.words, title: place.words },
-      signed(SIGNS[place.name] ?? `▴${place.name.slice(0, 1)}`)) }));
+    const ticks = places.map((place) => ({ place, node: h("a", { class: "tick", href: hashOf({ id, run: number, step: place.step }), "aria-label": place.words, title: place.words,
+      "data-sign": SIGNS[place.name] ?? `▴${place.name.slice(0, 1)}` }) }));
     const node = h("div", { class: "strip", role: "group", "aria-label": words, onkeydown: walk }, h("div", { class: "cells" }, ...nodes), ...ticks.map((one) => one.node));
     node.style.flexGrow = steps;
     rove(marked[0]);

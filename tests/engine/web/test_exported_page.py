@@ -324,7 +324,7 @@ def test_a_file_tells_the_request_of_each_step_as_the_viewer_does(
     asked = [(row.run, row.step) for row in table.table().requests]
     assert len(asked) > 1
     held = b64encode(compress(encode_line(table.table()))).decode()
-    given = [{"notices": [], "sessions": [{"id": name}]}, held, [*asked, (1, 999)]]
+    given = [{"sessions": [{"id": name}]}, held, [*asked, (1, 999)]]
     *found, none = modules(REQUESTS, given)
     assert found == [json.loads(encode_line(find_request(events, *place))) for place in asked]
     assert none is None

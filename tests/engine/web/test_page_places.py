@@ -57,7 +57,11 @@ def long_session(shown: Site) -> str:
 
 @pytest.mark.parametrize(
     ("place", "step", "item"),
-    [("1/step/15", "Step 15", "step"), ("1/step/20/call/20.1", "Step 20", "call"), ("2/step/4", "Step 4", "step")],
+    [
+        ("1/step/15", "Step 15", "step"),
+        ("1/step/20/call/20.1", "Step 20", "call"),
+        ("2/step/4", "Step 4 of run 2", "step"),
+    ],
 )
 def test_an_address_opens_the_step_or_the_call_that_it_names(
     page: Any, shown: Site, session: str, place: str, step: str, item: str
@@ -241,8 +245,8 @@ LIMIT = {"type": "LIMIT_REACHED", "step": 1, "limit": "seconds", "used": 1, "all
     [
         ([FAILURE, {"type": "ATTEMPT_RETRACTED", "attempt": "1.1", "by": "1.2"}], 1),
         ([{**FAILURE, "beside": True}, {**FAILURE, "kind": "cancelled"}], 0),
-        ([{**RESULT, "status": "truncated"}], 1),
-        ([LIMIT, {**RESULT, "status": "truncated"}], 0),
+        ([{**RESULT, "status": "truncated", "judged": {"end": "failed"}}], 1),
+        ([LIMIT, {**RESULT, "status": "truncated", "judged": {"end": "unknown"}}], 0),
         ([LIMIT, {**RESULT, "status": "unknown"}], 0),
         ([{"type": "COMPLETION_REJECTED", "call_id": "c", "reason": "tests fail", "by": "gate"}], 0),
         ([{"type": "EVALUATION_FINISHED", "verdict": "failed"}], 0),
