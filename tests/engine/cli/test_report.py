@@ -21,6 +21,7 @@ from rich.cells import cell_len
 
 from ...console import endstop
 from ..analysis import scenes
+from ..other_loops import CALLS, FAILED, record_of_calls
 from .pages import HOSTILE, Parsed
 from .terminal import in_terminal
 
@@ -193,6 +194,18 @@ async def test_links_lead_to_the_viewer_that_is_named(tmp_path: Path) -> None:
         done = await endstop("report", folder, "--html", page, "--view", wrong)
         assert (done.code, done.out) == (2, "")
         assert "is not the address of a viewer" in done.err
+
+
+async def test_the_table_of_tools_counts_the_results_that_say_that_the_call_failed(tmp_path: Path) -> None:
+    record = record_of_calls(tmp_path / "a.jsonl")
+    done = await endstop("report", record)
+    head = next(line for line in done.out.splitlines() if line.startswith("Tool "))
+    assert head.split()[:4] == ["Tool", "Calls", "Runs", "Failed"]
+    bash = next(line for line in done.out.splitlines() if line.startswith("bash "))
+    calls = sum(name == "bash" for name, *_ in CALLS)
+    assert re.search(rf" {calls} +1 +{FAILED} ", bash), bash
+    page = Parsed(page_of(tmp_path)).words
+    assert re.search(r"Tool\s*Calls\s*Runs\s*Failed", page)
 
 
 # ---- the page
