@@ -12,12 +12,20 @@ record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
+
+from ..base.sanitize import one_line
+from ..decision import Question
+from ..decision.text_kinds import TextKind
 
 
 class Ending(Struct, frozen=True):
     """An ending in words. `next` and `command`: what helps then; empty if nothing does."""
 
+    short: str
+    """In a few words, for a row of a list and its filter; another one for each ending."""
     sentence: str
     """A clause without a full stop; `verdict.py` adds whether the work was checked."""
     next: str = ""
@@ -31,89 +39,129 @@ _OTHERWISE = 'endstop run --resume {record} "Try another way."'
 
 ENDINGS: dict[str, Ending] = {
     # the agent's own word
-    "completed": Ending("It said it was done at step {step}"),
-    "judged": Ending("It was judged to be done at step {step}"),
-    "handled": Ending("A handler answered, without the model"),
-    "until_met": Ending("It ended at step {step}, when its check was met"),
-    "text:answer": Ending("It ended with an answer at step {step}"),
-    "text:question": Ending("It ended with a question at step {step}"),
-    "text:announcement": Ending("Its last text, at step {step}, says what comes next"),
-    "text:partial": Ending("Its last text, at step {step}, says what is left to do"),
-    "text:refusal": Ending("It declined at step {step}"),
-    "text:refusal_with_offer": Ending("It declined at step {step}, and offered something else"),
-    "text:echo": Ending("Its last text, at step {step}, repeats what a tool returned"),
-    "text:error": Ending("Its last text, at step {step}, is an error message"),
-    "empty": Ending("Its last response, at step {step}, was empty"),
+    "completed": Ending("said done", "It said it was done at step {step}"),
+    "judged": Ending("judged done", "It was judged to be done at step {step}"),
+    "handled": Ending("answered by a handler", "A handler answered, without the model"),
+    "until_met": Ending("check met", "It ended at step {step}, when its check was met"),
+    "text:answer": Ending("answered", "It ended with an answer at step {step}"),
+    "text:question": Ending("asked a question", "It ended with a question at step {step}"),
+    "text:announcement": Ending("said what comes next", "Its last text, at step {step}, says what comes next"),
+    "text:partial": Ending("said what is left", "Its last text, at step {step}, says what is left to do"),
+    "text:refusal": Ending("declined", "It declined at step {step}"),
+    "text:refusal_with_offer": Ending(
+        "declined with an offer", "It declined at step {step}, and offered something else"
+    ),
+    "text:echo": Ending("repeated a result", "Its last text, at step {step}, repeats what a tool returned"),
+    "text:error": Ending("said an error", "Its last text, at step {step}, is an error message"),
+    "empty": Ending("empty last response", "Its last response, at step {step}, was empty"),
     "blocked": Ending(
+        "blocked",
         "It reported at step {step} that it is blocked",
         "Remove the obstacle that it names, and go on",
         _GO_ON,
     ),
     # it waits
     "awaiting_input": Ending(
+        "waits for an answer",
         "It waits for an answer to its question, at step {step}",
         "Answer it",
         'endstop run --resume {record} --answer "ANSWER"',
     ),
     "waits_for_approval": Ending(
-        "It waits at step {step} for the approval of a call", "Approve it", "endstop run --resume {record} {approvals}"
+        "waits for approval",
+        "It waits at step {step} for the approval of a call",
+        "Approve it",
+        "endstop run --resume {record} {approvals}",
     ),
     "waits_for_steps": Ending(
-        "It waits at step {step} for more steps", "Grant it steps", "endstop run --resume {record} --extend {steps}"
+        "waits for more steps",
+        "It waits at step {step} for more steps",
+        "Grant it steps",
+        "endstop run --resume {record} --extend {steps}",
     ),
     # a limit or a guard
     "step_limit": Ending(
-        "It was stopped at its limit of steps{of}", "Go on with more steps", _GO_ON + " --max-steps {more}"
+        "limit of steps",
+        "It was stopped at its limit of steps{of}",
+        "Go on with more steps",
+        _GO_ON + " --max-steps {more}",
     ),
-    "token_limit": Ending("It was stopped at its limit of tokens{of}", "Go on, with the limit anew", _GO_ON),
-    "cost_limit": Ending("It was stopped at its limit of cost{of}", "Go on, with the limit anew", _GO_ON),
-    "time_limit": Ending("It was stopped at its limit of time{of}", "Go on, with the limit anew", _GO_ON),
-    "tool_call_limit": Ending("It was stopped at its limit of calls{of}", "Go on, with the limit anew", _GO_ON),
+    "token_limit": Ending(
+        "limit of tokens", "It was stopped at its limit of tokens{of}", "Go on, with the limit anew", _GO_ON
+    ),
+    "cost_limit": Ending(
+        "limit of cost", "It was stopped at its limit of cost{of}", "Go on, with the limit anew", _GO_ON
+    ),
+    "time_limit": Ending(
+        "limit of time", "It was stopped at its limit of time{of}", "Go on, with the limit anew", _GO_ON
+    ),
+    "tool_call_limit": Ending(
+        "limit of calls", "It was stopped at its limit of calls{of}", "Go on, with the limit anew", _GO_ON
+    ),
     "stuck": Ending(
+        "repeated itself",
         "It was stopped at step {step}, because it repeated itself",
         "Go on, and say what it should do differently",
         _OTHERWISE,
     ),
-    "degenerate": Ending("It was stopped at step {step}, because its response repeated itself", "Go on", _GO_ON),
-    "compaction_stalled": Ending("It was stopped at step {step}, because its context was full"),
+    "degenerate": Ending(
+        "repeated within a response",
+        "It was stopped at step {step}, because its response repeated itself",
+        "Go on",
+        _GO_ON,
+    ),
+    "compaction_stalled": Ending("context full", "It was stopped at step {step}, because its context was full"),
     "completion_rejected": Ending(
+        "completion not accepted",
         "It was stopped at step {step}, because its completion was not accepted",
         "Go on, and say what must be true when it is done",
         _OTHERWISE,
     ),
     "until_stalled": Ending(
-        "It was stopped at step {step}, because no change brought its check further", "Go on", _GO_ON
+        "check came no further",
+        "It was stopped at step {step}, because no change brought its check further",
+        "Go on",
+        _GO_ON,
     ),
-    "no_answer": Ending("It was stopped at step {step}, after responses that were empty", "Go on", _GO_ON),
-    "invalid_calls": Ending("It was stopped at step {step}, because its calls could not be read"),
+    "no_answer": Ending(
+        "empty responses", "It was stopped at step {step}, after responses that were empty", "Go on", _GO_ON
+    ),
+    "invalid_calls": Ending("unreadable calls", "It was stopped at step {step}, because its calls could not be read"),
     # an error
-    "refusal": Ending("The model's provider refused to answer at step {step}"),
-    "provider_error": Ending("An error of the model's provider ended it at step {step}", "Go on", _GO_ON),
-    "internal_error": Ending("An error inside endstop ended it at step {step}"),
-    # from outside, or not known
-    "cancelled": Ending("It was cancelled at step {step}", "Go on", _GO_ON),
-    "running": Ending("It is running, at step {step}"),
-    "queued": Ending("It waits for a process that runs it"),
-    "cut_off": Ending(
-        "The recording ends within step {step}, before the run does", "Go on", "endstop run --resume {record}"
+    "refusal": Ending("refused by the provider", "The model's provider refused to answer at step {step}"),
+    "provider_error": Ending(
+        "error of the provider", "An error of the model's provider ended it at step {step}", "Go on", _GO_ON
     ),
-    "custom:unfinished": Ending("The recording ends at step {step}, and does not say why"),
+    "internal_error": Ending("error inside endstop", "An error inside endstop ended it at step {step}"),
+    # from outside, or not known
+    "cancelled": Ending("cancelled", "It was cancelled at step {step}", "Go on", _GO_ON),
+    "running": Ending("running", "It is running, at step {step}"),
+    "queued": Ending("queued", "It waits for a process that runs it"),
+    "cut_off": Ending(
+        "recording cut off",
+        "The recording ends within step {step}, before the run does",
+        "Go on",
+        "endstop run --resume {record}",
+    ),
+    "custom:unfinished": Ending("end not recorded", "The recording ends at step {step}, and does not say why"),
     # what other programs call their endings
-    "custom:submitted": Ending("It handed in its work at step {step}"),
-    "custom:exit_command": Ending("It left with its exit command at step {step}"),
-    "custom:early_exit": Ending("It left early, at step {step}"),
-    "custom:exit": Ending("Its program ended it at step {step}"),
-    "custom:forfeit": Ending("It gave up at step {step}"),
-    "custom:success": Ending("Its program says that it succeeded, at step {step}"),
-    "custom:user_stop": Ending("The user ended it at step {step}"),
-    "custom:agent_stop": Ending("It ended the conversation at step {step}"),
-    "custom:limit": Ending("It was stopped at a limit of its program, at step {step}"),
-    "custom:too_many_errors": Ending("Its program stopped it at step {step}, after too many errors"),
-    "custom:error": Ending("An error ended it at step {step}"),
-    "custom:agent_error": Ending("An error of its program ended it at step {step}"),
-    "custom:environment_error": Ending("An error of its environment ended it at step {step}"),
+    "custom:submitted": Ending("handed in", "It handed in its work at step {step}"),
+    "custom:exit_command": Ending("left by command", "It left with its exit command at step {step}"),
+    "custom:early_exit": Ending("left early", "It left early, at step {step}"),
+    "custom:exit": Ending("ended by its program", "Its program ended it at step {step}"),
+    "custom:forfeit": Ending("gave up", "It gave up at step {step}"),
+    "custom:success": Ending("success, it says", "Its program says that it succeeded, at step {step}"),
+    "custom:user_stop": Ending("ended by the user", "The user ended it at step {step}"),
+    "custom:agent_stop": Ending("ended the conversation", "It ended the conversation at step {step}"),
+    "custom:limit": Ending("limit of its program", "It was stopped at a limit of its program, at step {step}"),
+    "custom:too_many_errors": Ending("too many errors", "Its program stopped it at step {step}, after too many errors"),
+    "custom:error": Ending("error", "An error ended it at step {step}"),
+    "custom:agent_error": Ending("error of its program", "An error of its program ended it at step {step}"),
+    "custom:environment_error": Ending(
+        "error of its environment", "An error of its environment ended it at step {step}"
+    ),
     # any other name
-    "other": Ending("It ended at step {step} as “{name}”"),
+    "other": Ending("“{name}”", "It ended at step {step} as “{name}”"),
 }
 
 PROVIDER_ERRORS: dict[str, str] = {
@@ -132,3 +180,39 @@ PROVIDER_ERRORS: dict[str, str] = {
     "cancelled": "The request was cancelled from outside: run again.",
 }
 """Advice on an error of the model's provider, by its kind (`providers/errors.py`)."""
+
+
+def ending_key(
+    reason: str, *, foreign: bool, last_text: TextKind | None, last_is_empty: bool, questions: Sequence[Question]
+) -> str:
+    """Return the key of an ending in `ENDINGS`; the stop reason itself if it is not among them.
+
+    reason: the stop reason, `running` or `queued`; empty if the recording ends before the run does. foreign: whether
+    another program's loop ran. last_is_empty: whether the last response had neither text nor calls. questions: those
+    that are open.
+    """
+    match reason:
+        case "":
+            return "cut_off"
+        case "text_final":
+            return f"text:{last_text or 'answer'}"
+        case "no_answer" if foreign:
+            return "empty"
+        case "custom:success" if last_is_empty:
+            return "empty"
+        case "awaiting_input" if any(question.tool is not None for question in questions):
+            return "waits_for_approval"
+        case "awaiting_input" if any(question.extends for question in questions):
+            return "waits_for_steps"
+        case _:
+            return reason
+
+
+def ending_name(reason: str) -> str:
+    """Return the name that another program or a user's rule gives an ending, in plain words."""
+    return one_line(reason.removeprefix("custom:").replace("_", " "), 100)
+
+
+def short_ending(key: str) -> str:
+    """Return an ending in a few words. key: from `ending_key`."""
+    return ENDINGS.get(key, ENDINGS["other"]).short.format(name=ending_name(key))

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from ..decision.outcome import CutSavings
+from .endings import short_ending
 from .scoring import MANY_STEPS_AFTER, Anchor, LabelledRun, WorkState
 from .statistics import (
     Bin,
@@ -37,6 +38,8 @@ class RunMetrics(Struct, frozen=True, kw_only=True):
     """Proportion of the runs by what is known of their work (`WorkState`)."""
     statuses: dict[str, int]
     stop_reasons: dict[str, int]
+    endings: dict[str, int]
+    """Number of runs by how they ended, in the words of the list of sessions (`endings.short_ending`)."""
     last_texts: dict[str, int]
     """Number of runs by the kind of the text that they ended on (`TextKind`); runs whose last step made calls are left
     out."""
@@ -318,6 +321,7 @@ class RunAggregator:
         self._known: Counter[str] = Counter(dict.fromkeys(get_args(WorkState), 0))
         self._statuses: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
+        self._endings: Counter[str] = Counter()
         self._last_texts: Counter[str] = Counter()
         self._allowed: Counter[int] = Counter()
         self._percent: Counter[int] = Counter()
@@ -334,6 +338,7 @@ class RunAggregator:
         self._known[run.known] += 1
         self._statuses[digest.status or "unfinished"] += 1
         self._reasons[digest.stop_reason or "unfinished"] += 1
+        self._endings[short_ending(digest.ending or "cut_off")] += 1
         if digest.last_text is not None:
             self._last_texts[digest.last_text] += 1
         self._used = self._used + used
@@ -430,6 +435,7 @@ class RunAggregator:
             ended={name: proportion(times, self.runs) for name, times in self._ended.items()},
             statuses=dict(self._statuses.most_common()),
             stop_reasons=dict(self._reasons.most_common()),
+            endings=dict(self._endings.most_common()),
             last_texts=dict(self._last_texts.most_common()),
             run_steps=self.steps.distribution(),
             steps_before_done=self.steps_before_done.distribution(),

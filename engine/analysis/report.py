@@ -24,7 +24,7 @@ from .sampling import BadRecord, SampledSession, SessionSampler, partly_read, vi
 from .scoring import LabelledRun, Ratings, RatingStatistics, label_run
 from .summary import RunSummary
 
-INDEX_VERSION = 10
+INDEX_VERSION = 11
 """Incremented whenever the digest of the same record changes, so that cached digests are computed again."""
 MAX_NAMES = 200
 """Maximum number of rows of a table; further names are counted together as `OTHERS`."""

@@ -18,8 +18,11 @@ from ..decision.facts import Facts
 from ..decision.fold import saved_by_cut
 from ..decision.messages import Usage
 from ..decision.outcome import CutSavings, EvaluationVerdict, Outcome, Status, Work, derive_work
+from ..decision.run_origin import is_foreign
 from ..decision.text_kinds import TextKind, is_last_word
 from .anchors import ANCHOR_EVENTS, DoneClaim, WorkAnchors
+from .endings import ending_key
+from .task_titles import task_opening
 
 PREVIEW_LENGTH = 200
 """Number of characters kept of a prompt, an answer and a detail."""
@@ -102,11 +105,17 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     started_at: str = ""
     prompt: str = ""
     """The first `PREVIEW_LENGTH` characters."""
+    task: str = ""
+    """The beginning of the task in the prompt (`task_titles.py`)."""
+    task_key: str = ""
+    """Another one for each task; empty without a prompt."""
     answer: str = ""
     """The first `PREVIEW_LENGTH` characters."""
     status: Status | None = None
     """None if the record ends before the run does."""
     stop_reason: str = ""
+    ending: str = ""
+    """How it ended: the key of `endings.ENDINGS`, or a stop reason that is not among them. Empty without an end."""
     detail: str = ""
     verdict: EvaluationVerdict = "not_run"
     failed_calls: tuple[str, ...] = ()
@@ -246,6 +255,7 @@ class SummaryBuilder:
         self._reward: float | None = None
         self._accepted = False
         self._last_text: TextKind | None = None
+        self._last_is_empty = False
         self._done: ResourceUse | None = None
         self._counts = dict.fromkeys(("repeats", "repeated_steps", "nudges", "reminders", "retries", "questions"), 0)
         self._completions = 0
@@ -284,6 +294,7 @@ class SummaryBuilder:
         end = ResourceUse.of(facts)
         anchors = self._anchors
         anchors.end_step(facts)
+        task = task_opening(started.prompt or "")
         done = self._done
         if done is None and outcome is not None and outcome.status == "completed" and is_last_word(self._last_text):
             done = end
@@ -295,9 +306,12 @@ class SummaryBuilder:
             engine=started.engine,
             started_at=started.started_at,
             prompt=(started.prompt or "")[:PREVIEW_LENGTH],
+            task=task.text,
+            task_key=task.key,
             answer=outcome.answer[:PREVIEW_LENGTH] if outcome is not None else "",
             status=outcome.status if outcome is not None else None,
             stop_reason=outcome.stop_reason if outcome is not None else "",
+            ending=self._ending(outcome) if outcome is not None else "",
             detail=outcome.detail[:PREVIEW_LENGTH] if outcome is not None else "",
             verdict=self._verdict,
             failed_calls=facts.failures.names,
@@ -334,6 +348,15 @@ class SummaryBuilder:
             saved=self._saved,
         )
 
+    def _ending(self, outcome: Outcome) -> str:
+        return ending_key(
+            outcome.stop_reason,
+            foreign=is_foreign(self._started.engine),
+            last_text=self._last_text,
+            last_is_empty=self._last_is_empty,
+            questions=outcome.questions,
+        )
+
     def _response(self, event: ev.ResponseFinished) -> None:
         self._completions += sum(call.name in self._completion_tools for call in event.message.calls)
         self._saved += saved_by_cut(event, self._facts.prices.get(event.model))
@@ -354,6 +377,7 @@ class SummaryBuilder:
             self._done = ResourceUse.of(self._facts)
         if not self._facts.closing:
             self._last_text = self._facts.text_kind
+            self._last_is_empty = self._facts.shape == "empty"
         repeats = self._facts.repeats
         self._counts["repeats"] = max(self._counts["repeats"], repeats)
         self._counts["repeated_steps"] += repeats > 1

@@ -20,7 +20,7 @@ from ..base.sanitize import one_line
 from ..decision import LimitUse, Usage
 from ..decision.run_origin import is_foreign
 from .audit import Audit, AuditedAnchor, AuditedRun, AuditedStep, PolicyStop
-from .endings import ENDINGS, PROVIDER_ERRORS, Ending
+from .endings import ENDINGS, PROVIDER_ERRORS, Ending, ending_key, ending_name
 
 Known = Literal["passed", "failed", "said", "unknown"]
 """What is known of the work. `said`: reported as done, and not checked."""
@@ -123,7 +123,7 @@ def verdict_of(audited: Audit, *, record: str = "", state: Literal["", "running"
     latest = runs[-1] if runs else None
     steps = sum(run.made - run.copied for run in runs)
     ms = audited.duration_ms or None
-    ending = ending_key(latest, foreign, state) if latest is not None else "cut_off"
+    ending = _ending_of(latest, foreign, state) if latest is not None else "cut_off"
     runs_on = ending in ("running", "queued")
     found = ENDINGS.get(ending, ENDINGS["other"])
     return SessionVerdict(
@@ -145,23 +145,15 @@ def verdict_of(audited: Audit, *, record: str = "", state: Literal["", "running"
 # ---- the sentence
 
 
-def ending_key(run: AuditedRun, foreign: bool, state: str = "") -> str:
-    """Return the key of a run's ending in `endings.ENDINGS`, or its stop reason if that is not among them."""
-    match run.stop_reason:
-        case "":
-            return state or "cut_off"
-        case "text_final":
-            return f"text:{run.last_text or 'answer'}"
-        case "no_answer" if foreign:
-            return "empty"
-        case "custom:success" if run.steps and _is_empty(run.steps[-1]):
-            return "empty"
-        case "awaiting_input" if any(question.tool is not None for question in run.questions):
-            return "waits_for_approval"
-        case "awaiting_input" if any(question.extends for question in run.questions):
-            return "waits_for_steps"
-        case reason:
-            return reason
+def _ending_of(run: AuditedRun, foreign: bool, state: str = "") -> str:
+    """Return the key of a run's ending (`endings.ending_key`). state: of a run that has no end."""
+    return ending_key(
+        run.stop_reason or state,
+        foreign=foreign,
+        last_text=run.last_text,
+        last_is_empty=bool(run.steps) and _is_empty(run.steps[-1]),
+        questions=run.questions,
+    )
 
 
 def _is_empty(step: AuditedStep) -> bool:
@@ -171,8 +163,9 @@ def _is_empty(step: AuditedStep) -> bool:
 def _sentence(ending: Ending, run: AuditedRun | None, runs: Sequence[AuditedRun]) -> str:
     if run is None:
         return "The recording holds no step."
-    name = one_line(run.stop_reason.removeprefix("custom:").replace("_", " "), _LONGEST)
-    words = ending.sentence.format(step=run.last, of=_use(run.limit, run.stop_reason), name=name)
+    words = ending.sentence.format(
+        step=run.last, of=_use(run.limit, run.stop_reason), name=ending_name(run.stop_reason)
+    )
     if run.done_at is not None and run.wasted_steps:
         words += f", {counted(run.wasted_steps, 'step')} after it said it was done"
     if len(runs) > 1:
