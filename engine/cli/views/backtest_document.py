@@ -11,6 +11,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
+from ...analysis.endings import short_ending
 from ...analysis.false_stops import StoppedSessions
 from ...analysis.published_policies import PublishedPolicy
 from ...analysis.statistics import Interval
@@ -437,13 +438,14 @@ def case_words(case: SessionCase) -> str:
     finding = case.finding
     where = f"run {finding.run}, " if case.finding.run > 1 else ""
     words = f"{case.record}: {where}"
-    words += f"at the start: {finding.why}" if not finding.step else f"after step {finding.step}: {finding.why}"
+    why = f"it would end ({short_ending(finding.stop_reason)})" if finding.parting == "earlier" else finding.why
+    words += f"at the start: {why}" if not finding.step else f"after step {finding.step}: {why}"
     if finding.saved is not None and finding.saved.steps:
         rest = f" and {duration(finding.saved.ms)}" if finding.saved.ms else ""
         words += (
             f"; {counted(finding.saved.steps, 'step')}, {finding.saved.usage.output_tokens:,} tokens out{rest} saved"
         )
     elif finding.stop_reason and finding.parting == "diverges":
-        words += f"; if the model had continued as recorded, {finding.stop_reason}"
+        words += f"; if the model had continued as recorded, it would end ({short_ending(finding.stop_reason)})"
         words += f" {counted(finding.supposed_steps, 'step')} earlier" if finding.supposed_steps else ""
     return one_line(words, len(case.record) + WHY)

@@ -14,10 +14,12 @@ from ...analysis.metrics import AnchorMetrics, Proportion, RunMetrics, SavedByCu
 from ...analysis.report import Report
 from ...analysis.scoring import RatingStatistics
 from ...analysis.statistics import Distribution, Interval
+from ...base.sanitize import one_line
+from ...decision import RECOMMENDED
 from .document import Bar, Column, IntervalBar, Table, Tone
 from .figures import between, dollars, in_unit, long, of, part, percent, short
 from .tables import labels_summary
-from .text import TEXT_KINDS, counted
+from .text import counted
 
 ENDS: dict[str, tuple[str, Tone]] = {
     "completion": ("with a completion call", "main"),
@@ -82,7 +84,7 @@ def report_document(report: Report) -> ReportDocument:
         spending=_spending(figures),
         by_model=_groups("By model", "model", report.by_model),
         by_policy=_groups("By policy", "policy", report.by_policy),
-        by_kind=_groups("By kind of task", "kind", report.by_kind),
+        by_kind=_groups("By kind of task", "kind", {kind_name(kind): found for kind, found in report.by_kind.items()}),
         tools=_tools(report.by_tool),
         comparisons=[_comparison(base.baseline, base.runs, group) for group in base.groups] if base else [],
     )
@@ -140,13 +142,13 @@ SHARES: tuple[Column[ShareRow], ...] = (
 
 
 def _endings(figures: RunMetrics) -> Table[ShareRow]:
-    reasons = ", ".join(f"{reason} {many:,}" for reason, many in figures.stop_reasons.items())
+    endings = ", ".join(f"{one_line(ending, 60)} {many:,}" for ending, many in figures.endings.items())
     return Table(
         title="How runs ended",
         caption="Runs by how they ended, with the 95 % confidence interval of each share",
         columns=SHARES,
         rows=_shares(figures.ended, ENDS),
-        note=f"Stop reasons: {reasons}.{_last_texts(figures)}",
+        note=f"In the words of the list of sessions: {endings}.",
     )
 
 
@@ -162,14 +164,6 @@ def _work(figures: RunMetrics) -> Table[ShareRow]:
 def _shares(shares: Mapping[str, Proportion], words: Mapping[str, tuple[str, Tone]]) -> list[ShareRow]:
     """Return a row for each kind that occurs."""
     return [ShareRow(*words[name], share) for name, share in shares.items() if share.runs]
-
-
-def _last_texts(figures: RunMetrics) -> str:
-    """Say of what kinds the texts are that runs ended on, in a sentence; empty if no run ended on a text."""
-    if not figures.last_texts:
-        return ""
-    kinds = ", ".join(f"{TEXT_KINDS[kind]} {many:,}" for kind, many in figures.last_texts.items())
-    return f" The text that a run ended on: {kinds}."
 
 
 def _ratings(figures: RatingStatistics) -> str:
@@ -337,7 +331,7 @@ def _limits(report: Report) -> Table[LimitFit]:
         title="Recommended limits",
         caption="Runs that were reported as done within the recommended step limits, by kind of task",
         columns=(
-            Column("For", "name", lambda fit: f"{fit.kind}  (fits)" if fit.kind == best else fit.kind),
+            Column("For", "name", lambda fit: kind_name(fit.kind) + ("  (fits)" if fit.kind == best else "")),
             Column(
                 "",
                 "bar",
@@ -522,6 +516,11 @@ def _tools(found: Mapping[str, ToolTotals]) -> Table[Named[ToolTotals]]:
         note=_more_named(found),
         filter="tool",
     )
+
+
+def kind_name(kind: str) -> str:
+    """Return a kind of task in plain words; a name that the user gave is kept."""
+    return kind.replace("_", " ") if kind in RECOMMENDED else kind
 
 
 def _first_named(found: Mapping[str, T]) -> list[Named[T]]:

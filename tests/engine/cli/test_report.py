@@ -188,7 +188,7 @@ async def test_links_lead_to_the_viewer_that_is_named(tmp_path: Path) -> None:
     assert len(links) > 40
     assert all(link.startswith("https://host.example/runs/") for link in links)
     assert "https://host.example/runs/?tool=finish_task" in links
-    assert "https://host.example/runs/?reason=completed" in links
+    assert "https://host.example/runs/?ending=said%20done" in links
     assert f"endstop view {folder}" in parsed.words
     for wrong in ("javascript:alert(1)", "host:80", ""):
         done = await endstop("report", folder, "--html", page, "--view", wrong)
