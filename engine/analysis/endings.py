@@ -61,7 +61,7 @@ ENDINGS: dict[str, Ending] = {
         _GO_ON,
     ),
     # a text whose kind is not known, as with another policy
-    "text_final": Ending("ended with a text", "It ended with a text at step {step}"),
+    "text_final": Ending("plain text", "It ended with a text at step {step}"),
     # it waits
     "awaiting_input": Ending(
         "waits for an answer",

@@ -381,7 +381,7 @@ def _spending(figures: RunMetrics) -> Table[SpendingRow]:
         SpendingRow("tokens in", f"{about}{short(spent.input_tokens)}", short(spent.input_tokens / runs)),
         SpendingRow("  of them cached", short(spent.cached_tokens), short(spent.cached_tokens / runs)),
         SpendingRow("tokens out", f"{about}{short(spent.output_tokens)}", *map(short, _four(spent.run_output_tokens))),
-        SpendingRow("cost", dollars(spent.cost_usd), dollars(_mean_cost(figures))),
+        SpendingRow(cost_name(figures), dollars(spent.cost_usd), dollars(_mean_cost(figures))),
         *([SpendingRow("saved by cuts", _saved_by_cuts(figures))] if spent.saved.cuts else []),
         SpendingRow("time", long(spent.seconds), *time),
     ]
@@ -431,6 +431,12 @@ def _how_saved(saved: SavedByCuts) -> str:
     if saved.measured == saved.cuts:
         return f"{cut}, and read to {'its' if saved.cuts == 1 else 'their'} end to count what that saves."
     return f"{cut}; {saved.measured:,} of them were read to their end, and the others are taken to be like these."
+
+
+def cost_name(figures: RunMetrics) -> str:
+    """Return the name of the cost; with the number of runs of which it is known, if not of all."""
+    unpriced = figures.spending.unpriced_runs
+    return f"cost of {figures.runs - unpriced:,} of {figures.runs:,} runs" if unpriced else "cost"
 
 
 def _mean_cost(figures: RunMetrics) -> float | None:
