@@ -38,7 +38,8 @@ async def test_without_a_policy_the_shipped_ones_stand_in_a_table(tmp_path: Path
         "chat would have saved at least 0 of 3 steps; would have ended 0 sessions of unknown worth"
     )
     assert any(line.startswith("1 session · 1 run · 3 steps") for line in lines)
-    assert [line.split()[0] for line in lines if " would " not in line and line.startswith(("chat ", "agent ", "strict "))] == [
+    table = [line for line in lines if " would " not in line]
+    assert [line.split()[0] for line in table if line.startswith(("chat ", "agent ", "strict "))] == [
         "chat", "agent", "strict"
     ]  # fmt: skip
     assert all(len(line) <= 120 for line in lines)

@@ -211,6 +211,16 @@ async def test_the_table_of_tools_counts_the_results_that_say_that_the_call_fail
 # ---- the page
 
 
+async def test_the_name_of_each_session_is_a_link_and_those_after_the_twentieth_are_folded(tmp_path: Path) -> None:
+    for number in range(page_module.SESSIONS_LISTED + 2):
+        await scenes.done(tmp_path / f"{number:02}.jsonl")
+    page = page_of(tmp_path)
+    before, more = page.split('<details class="more"><summary>2 sessions more</summary>')
+    name = re.compile(r'<h3><a href="http://127\.0\.0\.1:8644/#s/[^"]+">')
+    assert (len(name.findall(before)), len(name.findall(more))) == (page_module.SESSIONS_LISTED, 2)
+    assert page.count("<h3>") == len(name.findall(page))
+
+
 async def test_the_page_shows_the_last_change_and_the_check_of_a_session(tmp_path: Path) -> None:
     await scenes.changing(tmp_path / "a.jsonl", before=2, after=4, check=True)
     parsed = Parsed(page_of(tmp_path))
