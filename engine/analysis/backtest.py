@@ -60,6 +60,8 @@ class BacktestReport(Struct, frozen=True, kw_only=True):
     sessions: int
     runs: int
     used: ResourceUse
+    priced: int
+    """Number of sessions whose cost is known."""
     recorded_policies: dict[str, int]
     """Sessions by the name of the policy they were recorded under."""
     verdicts: dict[str, int]
@@ -293,7 +295,7 @@ def backtest_records(
     work = partial(backtest_record, [named.policy for named in every], find_checks=find_checks)
     checked = CheckedSessions()
     aggregators = [PolicyAggregator(named.name, named.value) for named in every]
-    sessions = runs = 0
+    sessions = runs = priced = 0
     used = ResourceUse()
     steps: Counter[str] = Counter()
     recorded: Counter[str] = Counter()
@@ -307,6 +309,7 @@ def backtest_records(
         if (partly := partly_read(str(path), session.damaged, session.lost, "tested")) is not None:
             damaged.append(partly)
         sessions, runs, used = sessions + 1, runs + session.runs, used + session.used
+        priced += session.used.usage.cost_usd is not None
         steps.update(session.steps)
         recorded[session.policy] += 1
         if labels is not None:
@@ -329,6 +332,7 @@ def backtest_records(
         sessions=sessions,
         runs=runs,
         used=used,
+        priced=priced,
         recorded_policies=dict(recorded),
         verdicts=dict(verdicts),
         fitted=tuple(
@@ -531,7 +535,9 @@ class PolicyAggregator:
         self._harmed += finding.before_change and case.verdict == "passed"
         self._supposed_harmed += finding.supposed_before_change and case.verdict == "passed"
         by_verdict = self._by_verdict.setdefault(case.verdict, StoppedSessionsAggregator())
-        by_verdict.add(case.used.steps, finding.supposed_steps, finding.supposed_premature)
+        by_verdict.add(
+            case.used.steps, finding.supposed_steps, finding.supposed_premature, finding.supposed_before_change
+        )
         if finding.supposed_premature and case.verdict == "passed":
             _add_example(self._false_stops, case)
         if finding.cut and case.verdict == "passed":

@@ -238,7 +238,7 @@ def _false_positives(figures: RunMetrics) -> Iterator[Advice]:
     text, completion, other = found.by_text, found.by_completion, found.by_other
     how = []
     if completion.runs >= text.runs:
-        how.append("add a gate (--gate CMD) or `requires_user_confirmation`")
+        how.append("add a gate (--gate CMD), or let the user confirm")
     if text.runs:
         how.append("use the policy `strict`, under which plain text does not end a run")
     says = f"Tighten the completion check: {', and '.join(how)}. State in the prompt what must be true at the end."

@@ -60,6 +60,8 @@ ENDINGS: dict[str, Ending] = {
         "Remove the obstacle that it names, and go on",
         _GO_ON,
     ),
+    # a text whose kind is not known, as with another policy
+    "text_final": Ending("plain text", "It ended with a text at step {step}"),
     # it waits
     "awaiting_input": Ending(
         "waits for an answer",
@@ -163,6 +165,35 @@ ENDINGS: dict[str, Ending] = {
     # any other name
     "other": Ending("“{name}”", "It ended at step {step} as “{name}”"),
 }
+
+ANOTHER_RUN: dict[str, str] = {
+    "step_limit": "Allow more steps: --max-steps N.",
+    "token_limit": "Allow more tokens in the policy, under [limits].",
+    "cost_limit": "Allow a higher cost in the policy, under [limits].",
+    "time_limit": "Allow more time in the policy, under [limits].",
+    "tool_call_limit": "Allow more calls in the policy, under [limits].",
+    "stuck": "Say in the prompt what the model should do differently.",
+    "degenerate": "Run again, or use another model or temperature.",
+    "compaction_stalled": "Use a model with a larger context, or a smaller task.",
+    "completion_rejected": "Say in the prompt what must be true when the task is done.",
+    "until_stalled": "Read what the check says; allow more with patience.checks in the policy.",
+    "blocked": "Remove what is named as the obstacle, and run again.",
+    "no_answer": "Run again, or use another model.",
+    "invalid_calls": "Use another model, or describe the tools better.",
+}
+"""What to change for another run of our own loop, by the key of the ending."""
+
+_RULES = {
+    "control_flow": "what it said or asked",
+    "finish_reason": "how its response ended",
+    "message_shape": "what its response held",
+}
+
+
+def rule_words(rule: str) -> str:
+    """Return the name of a rule or guard in plain words: what it looks at."""
+    return _RULES.get(rule) or rule.replace("_", " ")
+
 
 PROVIDER_ERRORS: dict[str, str] = {
     "auth": "Check the API key: it is missing, wrong, or has no access to this model.",

@@ -21,6 +21,8 @@ class StoppedSessions(Struct, frozen=True, kw_only=True):
     premature: int
     """Number of these that would have ended before their work was done (`Finding.premature`). If they were good, these
     are the false stops."""
+    before_change: int
+    """Number of sessions that would have ended before the last change of their work."""
     premature_share: Interval | None
     """`premature` as a share of `sessions`, with its exact interval; None without sessions."""
     saved_steps: int
@@ -32,13 +34,14 @@ class StoppedSessionsAggregator:
     """Adds up the `StoppedSessions` of one verdict, session by session."""
 
     def __init__(self) -> None:
-        self._stopped = self._premature = 0
+        self._stopped = self._premature = self._before_change = 0
         self._steps = RatioEstimator()
 
-    def add(self, steps: int, saved: int, premature: bool) -> None:
+    def add(self, steps: int, saved: int, premature: bool, before_change: bool) -> None:
         """Add a session. steps: the steps it made. saved: those that it would not have made."""
         self._stopped += saved > 0
         self._premature += premature
+        self._before_change += before_change
         self._steps.add(saved, steps)
 
     def total(self) -> StoppedSessions:
@@ -48,6 +51,7 @@ class StoppedSessionsAggregator:
             sessions=saved.n,
             stopped=self._stopped,
             premature=self._premature,
+            before_change=self._before_change,
             premature_share=exact_interval(self._premature, saved.n),
             saved_steps=int(saved.numerator),
             saved_steps_share=clamp_share(saved.interval()) if saved.numerator else None,

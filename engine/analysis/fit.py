@@ -40,6 +40,7 @@ from .eagerness import (
     settings_at,
     single_levels,
 )
+from .endings import rule_words
 from .fit_report import TOLERANCE, Counts, FitOptions, FitReport, Rung, UnitKind, settings_text
 from .guarantee import Certification, exact_interval, learn_then_test, upper_bound
 from .labels import Labels, RunNames
@@ -447,7 +448,7 @@ def _counts(tasks: Sequence[TaskSessions]) -> Counts:
 
 
 def _example(session: LabelledSession, run: RunCourse, rung: int) -> str:
-    return f"{session.record}: after step {run.stops[rung]} of {run.end}, by {run.rules[rung]}"
+    return f"{session.record}: after step {run.stops[rung]} of {run.end}, because of {rule_words(run.rules[rung])}"
 
 
 def _counted(number: int, thing: str) -> str:

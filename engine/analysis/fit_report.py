@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ..base.plural import counted
 from ..decision import WrongUse
+from .endings import rule_words
 from .guarantee import UNITS, Trial, check_bound, most_harmed, percent_of, units_needed, what_data_show
 from .labels import LabelStatistics
 from .sampling import BadRecord
@@ -190,7 +191,7 @@ def _refusal(report: FitReport) -> str:
     stops = f"{early} good runs too early" if report.counted == "run" else f"a good run too early in {early} tasks"
     return (
         f"{start} Even the most cautious policy of the path stops {stops}, and {allowed:,} are allowed. They are "
-        f"stopped by {', '.join(by)}. Give another --base-policy{hint}."
+        f"stopped because of {', '.join(map(rule_words, by))}. Give another --base-policy{hint}."
     )
 
 

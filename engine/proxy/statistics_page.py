@@ -8,6 +8,7 @@ from datetime import date
 from html import escape
 from typing import Literal
 
+from ..analysis.endings import short_ending
 from ..base.version import __version__
 from ..decision import Event, Usage
 from ..decision.events import AttemptFailed, RunFinished
@@ -180,12 +181,12 @@ def page(statistics: Statistics, running: int, upstream: str, *, dry_run: bool, 
     ]
     tables = [
         ("Requests", {said: day.requests[name] for name, said in HANDLING.items() if day.requests[name]}),
-        ("How runs ended", dict(day.endings.most_common())),
-        ("Responses cut", dict(day.cuts.most_common())),
-        ("Failures of the provider", dict(day.failures.most_common())),
+        ("How runs ended", _in_words(day.endings, short_ending)),
+        ("Responses cut", _in_words(day.cuts, _plain)),
+        ("Failures of the provider", _in_words(day.failures, _plain)),
     ]
     if dry_run:
-        tables.append(("Would have been stopped", dict(day.would.most_common())))
+        tables.append(("Would have been stopped", _in_words(day.would, short_ending)))
     failed = {
         "requests let through because the store of the budgets failed": day.open_budgets,
         "runs that could no longer be followed": day.unfollowed_runs,
@@ -202,6 +203,18 @@ def page(statistics: Statistics, running: int, upstream: str, *, dry_run: bool, 
         f"<div class=figures>{shown}</div><div class=tables>{''.join(_table(*one) for one in tables)}</div>"
         f"<footer>endstop {escape(__version__)}, counted in this process. <a href=/endstop/metrics>Metrics</a></footer>"
     )
+
+
+def _in_words(counts: Counter[str], words: Callable[[str], str]) -> dict[str, int]:
+    """Return the counts by their names in words, the most frequent first."""
+    named: Counter[str] = Counter()
+    for name, count in counts.items():
+        named[words(name)] += count
+    return dict(named.most_common())
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _tokens_label(counts: ProxyCounts) -> str:

@@ -114,16 +114,16 @@ def ending(**fields: Any) -> EndingText:
         (
             {"status": "exhausted", "stop_reason": "step_limit", "verdict": "passed", "evaluation": {}},
             "success",
-            "Stopped at the step limit, work checked",
+            "Stopped: limit of steps, work checked",
             "checked by an evaluation: passed",
         ),
         (
             {"status": "exhausted", "stop_reason": "step_limit", "verdict": "failed", "evaluation": {}},
             "failure",
-            "Stopped at the step limit, work wrong",
+            "Stopped: limit of steps, work wrong",
             "wrong: checked by an evaluation, failed",
         ),
-        ({"status": "exhausted", "stop_reason": "step_limit"}, "limit", "Stopped at the step limit", ""),
+        ({"status": "exhausted", "stop_reason": "step_limit"}, "limit", "Stopped: limit of steps", ""),
         ({"status": "cancelled", "stop_reason": "cancelled"}, "cancelled", "Cancelled", ""),
     ],
 )

@@ -23,7 +23,9 @@ def render_backtest(
     `written`: where the page was written. `given`: how `--policy` names each policy.
     """
     document = backtest_document(report)
-    yield line(document.headline, "bold")
+    for words in document.outcomes:
+        yield line(f"{words}.", "bold")
+    yield line(document.headline)
     yield line(document.recorded_under, "dim")
     yield line("")
     if document.published is not None:

@@ -11,6 +11,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
+from ...analysis.endings import short_ending
 from ...analysis.false_stops import StoppedSessions
 from ...analysis.published_policies import PublishedPolicy
 from ...analysis.statistics import Interval
@@ -19,13 +20,14 @@ from ...base.sanitize import one_line
 from ...base.version import __version__
 from ...decision import EvaluationVerdict
 from .document import Column, IntervalBar, Place, Table, Tone
+from .figures import dollars
 from .tables import labels_summary
 from .text import cost, counted, duration
 
 NAME = 60
 """The most characters that are shown of a policy's name in a heading."""
 WHY = 160
-"""The most characters of `case_words` besides the name of the record."""
+"""The most characters of `finding_words`."""
 KINDS_NAMED = 3
 """The most kinds of steps that are named where two mixes differ."""
 MEANING = {
@@ -56,6 +58,9 @@ class BacktestDocument:
     """The numbers of sessions, runs, steps and tokens that were tested."""
     recorded_under: str
     """The policies of the records, and how their runs were evaluated."""
+    outcomes: Sequence[str]
+    """For each policy, what it would have saved and which sessions it would have ended early, in a sentence.
+    Empty for a sweep and beside the rules of other projects, whose tables say it."""
     policies: Table[PolicyTotals]
     stopped: Table[StoppedRow]
     """How many good and bad sessions each policy stops; no rows if no session is known to be good."""
@@ -95,6 +100,7 @@ def backtest_document(report: BacktestReport) -> BacktestDocument:
         report=report,
         headline=headline(report),
         recorded_under=recorded_under(report),
+        outcomes=[] if report.swept or report.published else [_outcome(report, one) for one in report.policies],
         policies=policies,
         stopped=_stopped(report),
         published=_published(report) if report.published else None,
@@ -113,9 +119,42 @@ def headline(report: BacktestReport) -> str:
             counted(report.runs, "run"),
             counted(report.used.steps, "step"),
             f"{'about ' if report.used.usage.estimated else ''}{report.used.usage.output_tokens:,} tokens out",
-            *([cost(report.used.usage)] if report.used.usage.cost_usd is not None else []),
+            *([_known_cost(report)] if report.priced else []),
         ]
     )
+
+
+def _known_cost(report: BacktestReport) -> str:
+    """Return the cost in words; before it, of how many sessions it is known, if not of all."""
+    known = f"cost of {report.priced:,} of {counted(report.sessions, 'session')}: "
+    return f"{known if report.priced < report.sessions else ''}{cost(report.used.usage)}"
+
+
+def _outcome(report: BacktestReport, totals: PolicyTotals) -> str:
+    """Say what a policy would have saved, as money where most sessions have a price, and what harm it would have done.
+
+    The harm supposes that the policy's messages do not change what the model does.
+    """
+    if totals.partings["refused"] == report.sessions:
+        return f"{one_line(totals.policy, NAME)} cannot be used with these sessions"
+    spent, saved = report.used.usage.cost_usd, totals.saved.cost_usd
+    least = "at least " if is_bound(totals) else ""
+    if 2 * report.priced > report.sessions and spent and saved is not None:
+        priced = "" if report.priced == report.sessions else f"of {report.priced:,} of {report.sessions:,} sessions, "
+        what = f"{priced}{least}{dollars(saved)} of {dollars(spent)}"
+    else:
+        what = f"{least}{totals.least_saved_steps:,} of {counted(report.used.steps, 'step')}"
+    good, unknown = (totals.by_verdict.get(verdict) for verdict in _UNHARMED)
+    early = f"{good.premature:,} of {counted(good.sessions, 'good session')} early" if good is not None else ""
+    ended = 0 if unknown is None else unknown.before_change
+    some = f"{ended:,}" if early else counted(ended, "session")
+    before = f"{some} of unknown worth before their last change" if unknown is not None else ""
+    harm = ", ".join(filter(None, (early, before))) or "no session that is known to be good"
+    return f"{one_line(totals.policy, NAME)} would have saved {what}; would have ended {harm}"
+
+
+_UNHARMED: tuple[EvaluationVerdict, EvaluationVerdict] = ("passed", "not_run")
+"""The verdicts on sessions that an early end would harm, for all that is known."""
 
 
 def recorded_under(report: BacktestReport) -> str:
@@ -433,17 +472,22 @@ def fork_command(case: SessionCase, policy: str) -> str:
 
 
 def case_words(case: SessionCase) -> str:
-    """Describe one session in a line."""
+    """Describe one session in a line, with the name of its record."""
+    return f"{one_line(case.record, len(case.record))}: {finding_words(case)}"
+
+
+def finding_words(case: SessionCase) -> str:
+    """Say where a policy differs from the record of one session, and what that saves."""
     finding = case.finding
-    where = f"run {finding.run}, " if case.finding.run > 1 else ""
-    words = f"{case.record}: {where}"
-    words += f"at the start: {finding.why}" if not finding.step else f"after step {finding.step}: {finding.why}"
+    words = f"run {finding.run}, " if finding.run > 1 else ""
+    why = f"it would end ({short_ending(finding.stop_reason)})" if finding.parting == "earlier" else finding.why
+    words += f"at the start: {why}" if not finding.step else f"after step {finding.step}: {why}"
     if finding.saved is not None and finding.saved.steps:
         rest = f" and {duration(finding.saved.ms)}" if finding.saved.ms else ""
         words += (
             f"; {counted(finding.saved.steps, 'step')}, {finding.saved.usage.output_tokens:,} tokens out{rest} saved"
         )
     elif finding.stop_reason and finding.parting == "diverges":
-        words += f"; if the model had continued as recorded, {finding.stop_reason}"
+        words += f"; if the model had continued as recorded, it would end ({short_ending(finding.stop_reason)})"
         words += f" {counted(finding.supposed_steps, 'step')} earlier" if finding.supposed_steps else ""
-    return one_line(words, len(case.record) + WHY)
+    return one_line(words, WHY)

@@ -10,23 +10,28 @@ from ...analysis import charts
 from ...analysis.backtest import BacktestReport, PolicyTotals
 from ...analysis.statistics import Interval
 from ...base.sanitize import one_line
-from .backtest_document import MEANING, NAME, backtest_document, case_words, is_bound, with_bound_sign
+from .backtest_document import MEANING, NAME, backtest_document, finding_words, is_bound, with_bound_sign
 from .html import render
+from .view_links import ViewLinks
 
 FILES_SHOWN = 100
 
 
 def backtest_page(report: BacktestReport) -> str:
     """Render the whole page."""
-    document = backtest_document(report)
+    document, links = backtest_document(report), ViewLinks()
     lines = list(_lines(report)) if report.swept else []
     cases = [
-        (f"{one_line(cases.policy, NAME)}: {cases.heading}", map(case_words, cases.sessions))
+        (
+            f"{one_line(cases.policy, NAME)}: {cases.heading}",
+            [(links.session(case.session_id), case.record, finding_words(case)) for case in cases.sessions],
+        )
         for cases in document.cases
     ]
     return render(
         "backtest.html.j2",
-        lead=f"{document.headline}; {document.recorded_under}.",
+        lead=f"{next(iter(document.outcomes), document.headline)}.",
+        links=links,
         report=report,
         document=document,
         curve=_curve(report, [line for line, _ in lines]),

@@ -88,9 +88,9 @@ def _distribution(title: str, spread: Distribution, unit: str) -> Iterator[Rende
         note = f"Mean {spread.mean:.1f}, median {spread.median:g}, 90th percentile {spread.p90:,}, "
         note += f"maximum {spread.largest:,}."
     columns: tuple[Column[Bin], ...] = (
-        Column(unit, "name", _range),
+        Column(unit.capitalize(), "name", _range),
         Column("", "bar", lambda one: Bar(one.runs / most)),
-        Column("runs", "count", lambda one: one.runs),
+        Column("Runs", "count", lambda one: one.runs),
     )
     yield from section(Table(title=title, caption=title, columns=columns, rows=bins, note=note))
 

@@ -14,10 +14,12 @@ from ...analysis.metrics import AnchorMetrics, Proportion, RunMetrics, SavedByCu
 from ...analysis.report import Report
 from ...analysis.scoring import RatingStatistics
 from ...analysis.statistics import Distribution, Interval
+from ...base.sanitize import one_line
+from ...decision import RECOMMENDED
 from .document import Bar, Column, IntervalBar, Table, Tone
 from .figures import between, dollars, in_unit, long, of, part, percent, short
 from .tables import labels_summary
-from .text import TEXT_KINDS, counted
+from .text import counted
 
 ENDS: dict[str, tuple[str, Tone]] = {
     "completion": ("with a completion call", "main"),
@@ -82,7 +84,7 @@ def report_document(report: Report) -> ReportDocument:
         spending=_spending(figures),
         by_model=_groups("By model", "model", report.by_model),
         by_policy=_groups("By policy", "policy", report.by_policy),
-        by_kind=_groups("By kind of task", "kind", report.by_kind),
+        by_kind=_groups("By kind of task", "kind", {kind_name(kind): found for kind, found in report.by_kind.items()}),
         tools=_tools(report.by_tool),
         comparisons=[_comparison(base.baseline, base.runs, group) for group in base.groups] if base else [],
     )
@@ -133,20 +135,20 @@ class ShareRow(NamedTuple):
 SHARES: tuple[Column[ShareRow], ...] = (
     Column("", "name", lambda row: row.name),
     Column("", "bar", lambda row: Bar(row.share.value or 0.0, row.tone)),
-    Column("runs", "count", lambda row: row.share.runs),
-    Column("share", "share", lambda row: row.share.value),
+    Column("Runs", "count", lambda row: row.share.runs),
+    Column("Share", "share", lambda row: row.share.value),
     Column("95 %", "interval", lambda row: row.share.share, spare=1),
 )
 
 
 def _endings(figures: RunMetrics) -> Table[ShareRow]:
-    reasons = ", ".join(f"{reason} {many:,}" for reason, many in figures.stop_reasons.items())
+    endings = ", ".join(f"{one_line(ending, 60)} {many:,}" for ending, many in figures.endings.items())
     return Table(
         title="How runs ended",
         caption="Runs by how they ended, with the 95 % confidence interval of each share",
         columns=SHARES,
         rows=_shares(figures.ended, ENDS),
-        note=f"Stop reasons: {reasons}.{_last_texts(figures)}",
+        note=f"In the words of the list of sessions: {endings}.",
     )
 
 
@@ -162,14 +164,6 @@ def _work(figures: RunMetrics) -> Table[ShareRow]:
 def _shares(shares: Mapping[str, Proportion], words: Mapping[str, tuple[str, Tone]]) -> list[ShareRow]:
     """Return a row for each kind that occurs."""
     return [ShareRow(*words[name], share) for name, share in shares.items() if share.runs]
-
-
-def _last_texts(figures: RunMetrics) -> str:
-    """Say of what kinds the texts are that runs ended on, in a sentence; empty if no run ended on a text."""
-    if not figures.last_texts:
-        return ""
-    kinds = ", ".join(f"{TEXT_KINDS[kind]} {many:,}" for kind, many in figures.last_texts.items())
-    return f" The text that a run ended on: {kinds}."
 
 
 def _ratings(figures: RatingStatistics) -> str:
@@ -199,11 +193,11 @@ class TroubleRow(NamedTuple):
 TROUBLE: tuple[Column[TroubleRow], ...] = (
     Column("", "name", lambda row: row.name),
     Column("", "bar", lambda row: Bar(row.runs.value or 0.0, row.tone), spare=4),
-    Column("runs", "proportion", lambda row: row.runs),
-    Column("share", "share", lambda row: row.runs.value),
+    Column("Runs", "proportion", lambda row: row.runs),
+    Column("Share", "share", lambda row: row.runs.value),
     Column("95 %", "interval", lambda row: row.runs.share, spare=2),
-    Column("steps", "count", lambda row: "" if row.steps is None else row.steps, spare=3),
-    Column("of all", "share", lambda row: "" if row.steps is None else _ratio(row.steps, row.all_steps), spare=1),
+    Column("Steps", "count", lambda row: "" if row.steps is None else row.steps, spare=3),
+    Column("Of all", "share", lambda row: "" if row.steps is None else _ratio(row.steps, row.all_steps), spare=1),
 )
 
 
@@ -281,10 +275,10 @@ class StepsAfterRow(NamedTuple):
 STEPS_AFTER_COLUMNS: tuple[Column[StepsAfterRow], ...] = (
     Column("", "name", lambda row: row.name),
     Column("", "bar", lambda row: Bar(_ratio(row.steps, row.of_steps) or 0.0, row.tone), spare=2),
-    Column("steps", "count", lambda row: row.steps),
-    Column("of all", "share", lambda row: _ratio(row.steps, row.of_steps)),
+    Column("Steps", "count", lambda row: row.steps),
+    Column("Of all", "share", lambda row: _ratio(row.steps, row.of_steps)),
     Column("95 %", "interval", lambda row: row.share, spare=1),
-    Column("in runs", "proportion", lambda row: row.runs, spare=3),
+    Column("In runs", "proportion", lambda row: row.runs, spare=3),
 )
 
 
@@ -337,17 +331,17 @@ def _limits(report: Report) -> Table[LimitFit]:
         title="Recommended limits",
         caption="Runs that were reported as done within the recommended step limits, by kind of task",
         columns=(
-            Column("for", "name", lambda fit: f"{fit.kind}  (fits)" if fit.kind == best else fit.kind),
+            Column("For", "name", lambda fit: kind_name(fit.kind) + ("  (fits)" if fit.kind == best else "")),
             Column(
                 "",
                 "bar",
                 lambda fit: Bar(fit.within_soft.value or 0.0, "good" if fit.kind == best else "main"),
                 spare=2,
             ),
-            Column("soft, hard", "figures", lambda fit: f"{fit.soft_steps}, {fit.steps}"),
-            Column("within soft", "proportion", lambda fit: fit.within_soft),
-            Column("share", "share", lambda fit: fit.within_soft.value, spare=3),
-            Column("within hard", "share", lambda fit: fit.within_hard.value, spare=1),
+            Column("Soft, hard", "figures", lambda fit: f"{fit.soft_steps}, {fit.steps}"),
+            Column("Within soft", "proportion", lambda fit: fit.within_soft),
+            Column("Share", "share", lambda fit: fit.within_soft.value, spare=3),
+            Column("Within hard", "share", lambda fit: fit.within_hard.value, spare=1),
         ),
         rows=fits if fits[0].within_soft.of else (),
         note=" ".join(notes),
@@ -370,11 +364,11 @@ class SpendingRow(NamedTuple):
 
 SPENDING: tuple[Column[SpendingRow], ...] = (
     Column("", "name", lambda row: row.name),
-    Column("all", "figures", lambda row: row.total),
-    Column("mean per run", "figures", lambda row: row.mean),
-    Column("median", "figures", lambda row: row.median, spare=2),
+    Column("All", "figures", lambda row: row.total),
+    Column("Mean per run", "figures", lambda row: row.mean),
+    Column("Median", "figures", lambda row: row.median, spare=2),
     Column("90th percentile", "figures", lambda row: row.p90),
-    Column("maximum", "figures", lambda row: row.largest, spare=1),
+    Column("Maximum", "figures", lambda row: row.largest, spare=1),
 )
 
 
@@ -387,7 +381,7 @@ def _spending(figures: RunMetrics) -> Table[SpendingRow]:
         SpendingRow("tokens in", f"{about}{short(spent.input_tokens)}", short(spent.input_tokens / runs)),
         SpendingRow("  of them cached", short(spent.cached_tokens), short(spent.cached_tokens / runs)),
         SpendingRow("tokens out", f"{about}{short(spent.output_tokens)}", *map(short, _four(spent.run_output_tokens))),
-        SpendingRow("cost", dollars(spent.cost_usd), dollars(_mean_cost(figures))),
+        SpendingRow(cost_name(figures), dollars(spent.cost_usd), dollars(_mean_cost(figures))),
         *([SpendingRow("saved by cuts", _saved_by_cuts(figures))] if spent.saved.cuts else []),
         SpendingRow("time", long(spent.seconds), *time),
     ]
@@ -439,6 +433,12 @@ def _how_saved(saved: SavedByCuts) -> str:
     return f"{cut}; {saved.measured:,} of them were read to their end, and the others are taken to be like these."
 
 
+def cost_name(figures: RunMetrics) -> str:
+    """Return the name of the cost; with the number of runs of which it is known, if not of all."""
+    unpriced = figures.spending.unpriced_runs
+    return f"cost of {figures.runs - unpriced:,} of {figures.runs:,} runs" if unpriced else "cost"
+
+
 def _mean_cost(figures: RunMetrics) -> float | None:
     """Return the mean cost of the runs whose price is known; None if there are none."""
     priced = figures.runs - figures.spending.unpriced_runs
@@ -459,20 +459,20 @@ class Named(NamedTuple, Generic[T]):
 
 
 GROUPS: tuple[Column[Named[RunMetrics]], ...] = (
-    Column("runs", "count", lambda group: group.figures.runs),
-    Column("good", "share", lambda group: group.figures.judged.passed.value),
-    Column("false pos.", "share", lambda group: group.figures.false_positives.runs.value),
-    Column("continued", "share", lambda group: group.figures.false_negatives.went_on.value, spare=7),
-    Column("after change", "share", lambda group: _after_change(group.figures), spare=8),
-    Column("at limit", "share", lambda group: group.figures.ended["limit"].value, spare=4),
-    Column("steps to done", "mean", lambda group: group.figures.steps_before_done.mean, spare=5),
-    Column("tokens out", "tokens", lambda group: _per_run(group, group.figures.spending.output_tokens), spare=3),
-    Column("cost", "money", lambda group: _mean_cost(group.figures), spare=6),
-    Column("time", "time", lambda group: _per_run(group, group.figures.spending.seconds), spare=2),
+    Column("Runs", "count", lambda group: group.figures.runs),
+    Column("Good", "share", lambda group: group.figures.judged.passed.value),
+    Column("False pos.", "share", lambda group: group.figures.false_positives.runs.value),
+    Column("Continued", "share", lambda group: group.figures.false_negatives.went_on.value, spare=7),
+    Column("After change", "share", lambda group: _after_change(group.figures), spare=8),
+    Column("At limit", "share", lambda group: group.figures.ended["limit"].value, spare=4),
+    Column("Steps to done", "mean", lambda group: group.figures.steps_before_done.mean, spare=5),
+    Column("Tokens out", "tokens", lambda group: _per_run(group, group.figures.spending.output_tokens), spare=3),
+    Column("Cost", "money", lambda group: _mean_cost(group.figures), spare=6),
+    Column("Time", "time", lambda group: _per_run(group, group.figures.spending.seconds), spare=2),
 )
 """The columns of the tables by model, policy and kind of task: shares of the runs for which it is known, and means."""
 SAVED_BY_CUTS: Column[Named[RunMetrics]] = Column(
-    "saved by cuts", "figures", lambda group: _saved_by_cuts(group.figures), spare=1
+    "Saved by cuts", "figures", lambda group: _saved_by_cuts(group.figures), spare=1
 )
 
 
@@ -482,7 +482,11 @@ def _groups(title: str, name: str, found: Mapping[str, RunMetrics]) -> Table[Nam
     return Table(
         title=title,
         caption=f"{title}: shares of the runs for which it is known, and means per run",
-        columns=(Column(name, "name", lambda group: group.name), *GROUPS, *([SAVED_BY_CUTS] if saves else [])),
+        columns=(
+            Column(name.capitalize(), "name", lambda group: group.name),
+            *GROUPS,
+            *([SAVED_BY_CUTS] if saves else []),
+        ),
         rows=_first_named(found),
         note=_more_named(found),
         filter=name if name == "model" else "",
@@ -504,20 +508,25 @@ def _tools(found: Mapping[str, ToolTotals]) -> Table[Named[ToolTotals]]:
         title="By tool",
         caption="By tool: calls, and how they ended",
         columns=(
-            Column("tool", "name", lambda tool: tool.name),
+            Column("Tool", "name", lambda tool: tool.name),
             Column("", "bar", lambda tool: Bar(tool.figures.calls / most), spare=4),
-            Column("calls", "count", lambda tool: tool.figures.calls),
-            Column("runs", "count", lambda tool: tool.figures.runs, spare=5),
-            Column("failed", "count", lambda tool: tool.figures.failed),
-            Column("share", "share", lambda tool: tool.figures.failed_share and tool.figures.failed_share.value),
-            Column("rejected", "count", lambda tool: tool.figures.handed_back, spare=3),
-            Column("not run", "count", lambda tool: tool.figures.not_run, spare=1),
-            Column("time", "time", lambda tool: tool.figures.seconds, spare=2),
+            Column("Calls", "count", lambda tool: tool.figures.calls),
+            Column("Runs", "count", lambda tool: tool.figures.runs, spare=5),
+            Column("Failed", "count", lambda tool: tool.figures.failed),
+            Column("Share", "share", lambda tool: tool.figures.failed_share and tool.figures.failed_share.value),
+            Column("Rejected", "count", lambda tool: tool.figures.handed_back, spare=3),
+            Column("Not run", "count", lambda tool: tool.figures.not_run, spare=1),
+            Column("Time", "time", lambda tool: tool.figures.seconds, spare=2),
         ),
         rows=_first_named(found),
         note=_more_named(found),
         filter="tool",
     )
+
+
+def kind_name(kind: str) -> str:
+    """Return a kind of task in plain words; a name that the user gave is kept."""
+    return kind.replace("_", " ") if kind in RECOMMENDED else kind
 
 
 def _first_named(found: Mapping[str, T]) -> list[Named[T]]:
@@ -540,10 +549,10 @@ def _comparison(baseline: str, runs: int, group: GroupComparison) -> Table[Metri
             Column("", "name", lambda one: one.name),
             Column(baseline, "figures", lambda one: in_unit(one, one.baseline)),
             Column(group.name, "figures", lambda one: in_unit(one, one.value), spare=2),
-            Column("change", "figures", lambda one: in_unit(one, one.change.value, signed=True)),
+            Column("Change", "figures", lambda one: in_unit(one, one.change.value, signed=True)),
             Column("95 %", "figures", _change_between),
-            Column("change, -100 to +100 %", "interval_bar", _change_bar, only="page"),
-            Column("significant", "word", lambda one: "yes" if one.significant else "may be chance", spare=1),
+            Column("Change, -100 to +100 %", "interval_bar", _change_bar, only="page"),
+            Column("Significant", "word", lambda one: "yes" if one.significant else "may be chance", spare=1),
         ),
         rows=group.differences,
         note=f"{counted(group.runs, 'run')} compared with {counted(runs, 'run')}. Differences between their tasks or "

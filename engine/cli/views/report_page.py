@@ -16,7 +16,7 @@ from ...analysis.scoring import Ratings
 from ...analysis.statistics import Bin, Distribution
 from .figures import dollars, long, of, part, short
 from .html import render
-from .report_document import report_document
+from .report_document import cost_name, report_document
 from .text import counted
 from .timeline_page import BRIEF, MARKS, NOTES, SessionSection, SessionView, session_view
 from .view_links import ViewLinks
@@ -24,6 +24,8 @@ from .view_links import ViewLinks
 MOST_WRITTEN = 30_000
 """How many steps and calls the page shows in all its sessions together, at most."""
 FILES_SHOWN = 100
+SESSIONS_LISTED = 20
+"""The sessions beyond these are folded away."""
 UNNAMED = ("unknown", OTHERS)
 """Rows of tables that stand for no name."""
 
@@ -60,6 +62,7 @@ def report_page(
         reasons=REASONS,
         reasons_shown=[name for name in REASONS if any(name in one.chosen.reasons for one in sessions)],
         most_files=FILES_SHOWN,
+        most_listed=SESSIONS_LISTED,
     )
 
 
@@ -69,9 +72,11 @@ def _tiles(report: Report) -> list[tuple[str, str, str]]:
     judged, wrong, on = one.judged.passed, one.false_positives.runs, one.false_negatives.went_on
     done, wasted = one.steps_before_done, one.waste
     about = "about " if one.spending.estimated_runs else ""
-    unpriced = f"{counted(one.spending.unpriced_runs, 'run')} not priced" if one.spending.unpriced_runs else ""
+    priced = 2 * one.spending.unpriced_runs < one.runs
+    money = (cost_name(one).capitalize(), dollars(one.spending.cost_usd), long(one.spending.seconds))
+    steps = ("Steps", f"{one.steps:,}", f"{counted(report.sessions, 'session')}, {counted(report.runs, 'run')}")
     return [
-        ("Sessions", f"{report.sessions:,}", f"{counted(report.runs, 'run')}, {counted(one.steps, 'step')}"),
+        *((money, steps) if priced else (steps, money)),
         ("Good, of those judged", part(judged), of(judged) if judged.of else "none was evaluated"),
         (
             "False positives",
@@ -86,7 +91,6 @@ def _tiles(report: Report) -> list[tuple[str, str, str]]:
         ),
         ("Ended by a limit", part(one.ended["limit"]), of(one.ended["limit"])),
         ("Tokens out", f"{about}{short(one.spending.output_tokens)}", f"{about}{short(one.spending.input_tokens)} in"),
-        ("Cost", dollars(one.spending.cost_usd), unpriced or long(one.spending.seconds)),
     ]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ...analysis.endings import PROVIDER_ERRORS
+from ...analysis.endings import ANOTHER_RUN, PROVIDER_ERRORS, short_ending
 from ...analysis.verdict import short_name as short_name
 from ...base.plural import counted as counted
 from ...base.sanitize import one_line, sanitize
@@ -39,29 +39,6 @@ TEXT_KINDS = {
     "error": "an error",
 }
 """The words for each kind of text."""
-_LIMITS = {
-    "step_limit": ("Stopped at the step limit", "Allow more steps: --max-steps N."),
-    "token_limit": ("Stopped at the token limit", "Allow more tokens in the policy, under [limits]."),
-    "cost_limit": ("Stopped at the cost limit", "Allow a higher cost in the policy, under [limits]."),
-    "time_limit": ("Stopped at the time limit", "Allow more time in the policy, under [limits]."),
-    "tool_call_limit": ("Stopped at the limit of tool calls", "Allow more calls in the policy, under [limits]."),
-    "stuck": ("Stopped: stuck in a loop", "Say in the prompt what the model should do differently."),
-    "degenerate": ("Stopped: the response repeated itself", "Run again, or use another model or temperature."),
-    "compaction_stalled": ("Stopped: the context is full", "Use a model with a larger context, or a smaller task."),
-    "completion_rejected": (
-        "Stopped: completion not accepted",
-        "Say in the prompt what must be true when the task is done.",
-    ),
-    "until_stalled": (
-        "Stopped: no change brings the check further",
-        "Read what the check says; allow more with patience.checks in the policy.",
-    ),
-    "blocked": ("Blocked", "Remove what is named as the obstacle, and run again."),
-    "no_answer": ("Stopped without an answer", "Run again, or use another model."),
-    "invalid_calls": ("Stopped: nothing but invalid calls", "Use another model, or describe the tools better."),
-}
-
-
 _CAUSES = {
     "interrupt": "You stopped it with Ctrl-C.",
     "shutdown": "The process was asked to stop.",
@@ -139,9 +116,9 @@ def ending_of(
             )
         case "exhausted":
             first, _, printed = outcome.detail.partition("\n")
-            title, advice = _LIMITS.get(reason, (f"Stopped: {_plain(reason)}", ""))
-            advised = _some(_UNDONE, advice)
+            advised = _some(_UNDONE, ANOTHER_RUN.get(reason, ""))
             shown: Tone = tone if outcome.work is not None else "limit"
+            title = f"Stopped: {short_ending(reason)}"
             title += {"checked": ", work checked", "wrong": ", work wrong"}.get(outcome.work or "", "")
             return EndingText(
                 tone=shown,
@@ -381,10 +358,6 @@ def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
     """
     rest = summarize_drained(chunks)
     return Savings(tokens=rest.output_tokens, calls=rest.calls)
-
-
-def _plain(reason: str) -> str:
-    return reason.removeprefix("custom:").replace("_", " ")
 
 
 def _some(*parts: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from ...analysis.endings import short_ending
 from ...analysis.sampling import SampledSession
 from ...analysis.scoring import LabelledRun, WorkState
 from ...analysis.summary import RunSummary
@@ -147,7 +148,7 @@ def session_view(
     """Return the view of a session. longest: steps of the longest session, whose strip is as wide as the page."""
     timelines = section.timeline.runs
     last = runs[-1]
-    ending = last.digest.stop_reason or "unfinished"
+    ending = _ending(last.digest)
     known, tone = KNOWN[last.known]
     first, id = runs[0].digest, section.chosen.view_id
     keywords = [*section.chosen.reasons, f"end-{one_line(ending, 60)}"]
@@ -170,7 +171,7 @@ def _run_view(timeline: RunTimeline, run: LabelledRun, links: ViewLinks, id: str
     return RunSection(
         digest=run.digest,
         about="".join(_about(run)),
-        ended=f"{run.digest.stop_reason or 'not at all'}, {_known(run)}",
+        ended=f"{_ending(run.digest)}, {_known(run)}",
         steps=[
             _step_view(
                 cell,
@@ -193,7 +194,7 @@ def _about(run: LabelledRun) -> Iterator[str]:
     digest, waste, used = run.digest, run.waste, run.digest.used
     if digest.origin is not None:
         yield f"{one_line(describe_origin(digest.origin), 300)}; "
-    yield f"policy {one_line(digest.policy, 60)}; ended: {digest.stop_reason or 'not at all'}"
+    yield f"policy {one_line(digest.policy, 60)}; {_ending(digest)}"
     if digest.allowed and not run.imported:
         yield f"; {digest.end.steps} of {counted(digest.allowed, 'step')} allowed"
     yield f"; {_known(run)}"
@@ -210,6 +211,10 @@ def _about(run: LabelledRun) -> Iterator[str]:
     if (checked := digest.after_check) is not None:
         yield f"; {counted(checked.steps, 'step')} after it was checked"
     yield f"; {short(used.usage.input_tokens)} tokens in, {short(used.usage.output_tokens)} out, {duration(used.ms)}."
+
+
+def _ending(digest: RunSummary) -> str:
+    return short_ending(digest.ending or "cut_off")
 
 
 def _known(run: LabelledRun) -> str:

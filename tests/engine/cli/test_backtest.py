@@ -34,8 +34,12 @@ async def test_without_a_policy_the_shipped_ones_stand_in_a_table(tmp_path: Path
     done = await endstop("backtest", tmp_path / "a.jsonl")
     assert done.code == 0
     lines = done.out.splitlines()
-    assert lines[0].startswith("1 session · 1 run · 3 steps")
-    assert [line.split()[0] for line in lines if line.startswith(("chat ", "agent ", "strict "))] == [
+    assert lines[0].startswith(
+        "chat would have saved at least 0 of 3 steps; would have ended 0 sessions of unknown worth"
+    )
+    assert any(line.startswith("1 session · 1 run · 3 steps") for line in lines)
+    table = [line for line in lines if " would " not in line]
+    assert [line.split()[0] for line in table if line.startswith(("chat ", "agent ", "strict "))] == [
         "chat", "agent", "strict"
     ]  # fmt: skip
     assert all(len(line) <= 120 for line in lines)
@@ -252,7 +256,8 @@ async def test_labels_say_which_sessions_were_good_and_what_they_do_not_say(tmp_
     done = await endstop("backtest", records, "--labels", labels)
     assert done.code == 0
     assert done.err == f"warning: {labels}: 1 of 3 labels matches no session: x\n"
-    words = " ".join(done.out.splitlines()[:5])
+    words = " ".join(done.out.splitlines())
+    assert "would have ended 0 of 1 good session early, 0 of unknown worth before their last change." in words
     assert "evaluated: 1 passed, 1 failed" in words
     assert "2 sessions, 1 without" in words
     rows = [line.split() for line in done.out.split("false stops", 1)[1].splitlines()[2:5]]

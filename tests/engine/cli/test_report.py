@@ -21,6 +21,7 @@ from rich.cells import cell_len
 
 from ...console import endstop
 from ..analysis import scenes
+from ..other_loops import CALLS, FAILED, record_of_calls
 from .pages import HOSTILE, Parsed
 from .terminal import in_terminal
 
@@ -187,7 +188,7 @@ async def test_links_lead_to_the_viewer_that_is_named(tmp_path: Path) -> None:
     assert len(links) > 40
     assert all(link.startswith("https://host.example/runs/") for link in links)
     assert "https://host.example/runs/?tool=finish_task" in links
-    assert "https://host.example/runs/?reason=completed" in links
+    assert "https://host.example/runs/?ending=said%20done" in links
     assert f"endstop view {folder}" in parsed.words
     for wrong in ("javascript:alert(1)", "host:80", ""):
         done = await endstop("report", folder, "--html", page, "--view", wrong)
@@ -195,7 +196,29 @@ async def test_links_lead_to_the_viewer_that_is_named(tmp_path: Path) -> None:
         assert "is not the address of a viewer" in done.err
 
 
+async def test_the_table_of_tools_counts_the_results_that_say_that_the_call_failed(tmp_path: Path) -> None:
+    record = record_of_calls(tmp_path / "a.jsonl")
+    done = await endstop("report", record)
+    head = next(line for line in done.out.splitlines() if line.startswith("Tool "))
+    assert head.split()[:4] == ["Tool", "Calls", "Runs", "Failed"]
+    bash = next(line for line in done.out.splitlines() if line.startswith("bash "))
+    calls = sum(name == "bash" for name, *_ in CALLS)
+    assert re.search(rf" {calls} +1 +{FAILED} ", bash), bash
+    page = Parsed(page_of(tmp_path)).words
+    assert re.search(r"Tool\s*Calls\s*Runs\s*Failed", page)
+
+
 # ---- the page
+
+
+async def test_the_name_of_each_session_is_a_link_and_those_after_the_twentieth_are_folded(tmp_path: Path) -> None:
+    for number in range(page_module.SESSIONS_LISTED + 2):
+        await scenes.done(tmp_path / f"{number:02}.jsonl")
+    page = page_of(tmp_path)
+    before, more = page.split('<details class="more"><summary>2 sessions more</summary>')
+    name = re.compile(r'<h3><a href="http://127\.0\.0\.1:8644/#s/[^"]+">')
+    assert (len(name.findall(before)), len(name.findall(more))) == (page_module.SESSIONS_LISTED, 2)
+    assert page.count("<h3>") == len(name.findall(page))
 
 
 async def test_the_page_shows_the_last_change_and_the_check_of_a_session(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@
   const why = document.getElementById('why'), words = document.getElementById('words');
   const found = document.getElementById('found');
   const sessions = [...document.querySelectorAll('details.session')];
+  const more = document.querySelector('details.more');
   find.hidden = false;
   const look = () => {
     const wanted = words.value.toLowerCase();
     let many = 0;
+    if (more && (why.value || wanted)) more.open = true;
     for (const session of sessions) {
       const fits = (!why.value || session.dataset.why.split(' ').includes(why.value)) &&
         (!wanted || session.textContent.toLowerCase().includes(wanted));

@@ -147,7 +147,7 @@ async def test_ctrl_c_ends_at_once_and_keeps_the_record(tmp_path: Path) -> None:
 
 async def test_a_limit_a_failure_and_a_question_each_say_how_to_go_on() -> None:
     cases = {
-        ("--max-steps", "1"): ([call("nothing")], "■ Stopped at the step limit", "--max-steps N"),
+        ("--max-steps", "1"): ([call("nothing")], "■ Stopped: limit of steps", "--max-steps N"),
         ("--max-steps", "2"): ([b"data: nonsense\n\n"], "✘ Failed", "--api-base"),
         ("--max-steps", "3"): ([call("ask_user", question="Which one?")], "? A question for you", "Which one?"),
     }

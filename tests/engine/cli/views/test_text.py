@@ -50,7 +50,7 @@ def test_a_limit_never_sounds_like_success() -> None:
 
 
 def test_a_stop_reason_of_ones_own_is_named() -> None:
-    assert ending_of(outcome(status="exhausted", stop_reason="custom:too_late")).title == "Stopped: too late"
+    assert ending_of(outcome(status="exhausted", stop_reason="custom:too_late")).title == "Stopped: “too late”"
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"other", "exhausted", "cancelled"}))
