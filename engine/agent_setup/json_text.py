@@ -17,11 +17,15 @@ from .unreadable_text import UnreadableText, unreadable_at
 
 DEEPEST = 200
 """Levels of nesting that are read."""
-_GAP = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*\*/)*+")
-"""White space and comments."""
+_GAP = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))*+")
+"""White space and comments. One that nothing closes goes on to the end, so that it is looked at once."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
 _SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)(?!\w)", re.ASCII)
+_STRING_OR_COMMENT = re.compile(
+    r'"(?:[^"\\]|\\.?)*+(?:"|\Z)|(?P<comment>//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))', re.DOTALL
+)
+"""The same for strings."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,8 +129,7 @@ class JsonSyntax:
         """Return the positions of comments."""
         if not self.comments:
             return []
-        token = re.compile(rf"{_STRING.pattern}|(?P<comment>//[^\r\n]*|/\*(?:[^*]|\*(?!/))*\*/)")
-        return [match.span() for match in token.finditer(text) if match["comment"]]
+        return [match.span() for match in _STRING_OR_COMMENT.finditer(text) if match["comment"]]
 
     def _comma(self, text: str, position: int) -> int:
         """Return where the comma after a value stands."""

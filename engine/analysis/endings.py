@@ -187,6 +187,7 @@ _RULES = {
     "control_flow": "what it said or asked",
     "finish_reason": "how its response ended",
     "message_shape": "what its response held",
+    "step_limit": "the limit of steps",
 }
 
 

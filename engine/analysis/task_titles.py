@@ -129,12 +129,15 @@ def session_name(file: str, whole: bool, id: str) -> str:
     whole: whether the file holds this session alone; else the session's id is its name.
     """
     path = PurePosixPath(file)
-    names = [_SUFFIXES.sub("", path.name), path.parent.name]
+    parent = path.parent.name
+    while path.suffix in _SUFFIXES:
+        path = path.with_suffix("")
+    names = [path.name, parent]
     name = next((name for name in names if name and name.casefold() not in _USUAL_NAMES), "")
     return name if whole and name else id
 
 
-_SUFFIXES = re.compile(r"(?:\.(?:jsonl?|traj|eval|txt|xml|zst|gz|db|sqlite))+$")
+_SUFFIXES = frozenset((".json", ".jsonl", ".traj", ".eval", ".txt", ".xml", ".zst", ".gz", ".db", ".sqlite"))
 _USUAL_NAMES = frozenset(
     (
         "chat", "conversation", "events", "history", "log", "messages", "output", "record", "result", "results",
@@ -235,7 +238,7 @@ def _title(opening: str, left_out: int) -> str:
         if len(title) >= _SHORT:
             break
         title = f"{title} {line}".strip()
-    return title.rstrip(".:") or opening.partition("\n")[0]
+    return title.rstrip(".:" if left_out else ":") or opening.partition("\n")[0]
 
 
 def _read_part(title: str) -> str:

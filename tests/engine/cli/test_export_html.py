@@ -146,7 +146,7 @@ async def test_the_history_of_another_agent_is_exported_as_audit_reads_it(tmp_pa
     assert done.code == 0, done.err
     assert "holds 2 sessions; exporting the first, chat-1" in done.err
     (session,) = held(tmp_path / "log.html", "sessions")["sessions"]  # type: ignore[index]
-    assert (session["agent"], session["file"]) == ("openai", "log.jsonl")
+    assert (session["agent"], session["file"]) == ("unknown", "log.jsonl")
     chosen = await endstop("export", "html", tmp_path / "log.jsonl", "--session", "chat-2", "--force", cwd=tmp_path)
     assert chosen.code == 0
     assert "<title>And this? · endstop</title>" in (tmp_path / "log.html").read_text()
