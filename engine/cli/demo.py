@@ -85,7 +85,9 @@ async def _show(std_streams: StdStreams, folder: Path, speed: float) -> int:
     sides = DemoSides(folder, lambda: asyncio.sleep(PACE / speed))
     width = _width(std_streams)
     _print(std_streams, head(sides.stream, PACE / speed, width))
-    watching = asyncio.create_task(watch(std_streams.stderr, sides.progress)) if can_draw(std_streams.stderr) else None
+    watching: asyncio.Task[None] | None = None
+    if can_draw(std_streams.stderr):
+        watching = asyncio.create_task(watch(std_streams.stderr, sides.progress), name="endstop demo: progress")
     try:
         outcome = await sides.read()
     except OSError as error:
