@@ -83,7 +83,7 @@ def _sides_at(sides: Sequence[DemoSide], sent: int) -> list[Line]:
 
 
 def _shown(states: Sequence[tuple[int, Sequence[Line]]]) -> Iterator[Shown]:
-    """Each state of each line, until the next one that differs."""
+    """Yield what each line shows, one text after another, with the time at which the next one takes its place."""
     times = [t for t, _ in states]
     for number, lines in enumerate(zip_longest(*(lines for _, lines in states), fillvalue=())):
         latest = Shown(number, lines[0], times[0])

@@ -34,11 +34,14 @@ _UPSTREAMS: Mapping[Agent, str] = {
 
 
 def after_step(event: HookEvent, follower: Follower, stage: Stage, circle: bool) -> tuple[Stage, HookAnswer]:
-    """Return what follows from a step that has just been reported. circle: whether one of its calls is in the circle.
+    """Return the stage after a step, and what the agent is answered.
 
-    The follower's decision is carried out if it is to go on. One that stops the run is not: the calls to come are
-    denied, and the run goes on if they change. A follower that does not speak is one whose hook only watches: what
-    would be answered is returned, and nothing of it is recorded.
+    event: that of the agent which has ended the step. follower: has been told of the step, and has not decided on it.
+    stage: that before the step. circle: whether one of the step's calls is among those that are repeated.
+
+    A decision to go on is carried out. One that stops the run is not: the calls to come are denied, and the run goes on
+    if they change. If the hook only watches (`speaks` of the follower is false), the answer is returned all the same,
+    and nothing of it is recorded.
     """
     decision = follower.preview()
     if stage.why and follower.facts.brought in NEW and not circle:
@@ -58,7 +61,7 @@ def after_step(event: HookEvent, follower: Follower, stage: Stage, circle: bool)
 
 
 def before_call(event: HookEvent, call: ToolCall, follower: Follower, stage: Stage) -> tuple[Stage, HookAnswer]:
-    """Return what follows from a call that the agent is about to make."""
+    """Return the stage after the agent has said which call it is about to make, and what it is answered."""
     if not stage.why or not _continues(call, stage):
         return stage, NOTHING
     if stage.denied and can(event.agent, "end", event.kind):

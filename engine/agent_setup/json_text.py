@@ -22,10 +22,6 @@ _GAP = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))*
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
 _SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)(?!\w)", re.ASCII)
-_STRING_OR_COMMENT = re.compile(
-    r'"(?:[^"\\]|\\.?)*+(?:"|\Z)|(?P<comment>//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))', re.DOTALL
-)
-"""The same for strings."""
 
 
 @dataclass(slots=True, eq=False)
@@ -124,12 +120,6 @@ class JsonSyntax:
 
         walk(self.parse(text), ())
         return found
-
-    def comment_spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the positions of comments."""
-        if not self.comments:
-            return []
-        return [match.span() for match in _STRING_OR_COMMENT.finditer(text) if match["comment"]]
 
     def _comma(self, text: str, position: int) -> int:
         """Return where the comma after a value stands."""

@@ -19,7 +19,6 @@ import msgspec
 from ..decision import WrongUse
 from .document_edits import Entry
 
-NEW_FILE_MODE = 0o600
 NEW_FOLDER_MODE = 0o700
 _LARGEST = 16_000_000
 """Bytes of a configuration that is read."""

@@ -173,7 +173,7 @@ class TaskTitles:
 
 
 class _Group:
-    """Sessions whose openings begin with the same characters."""
+    """Sessions that begin with the same `_ALIKE` characters: what their titles leave out, and which read alike."""
 
     def __init__(self) -> None:
         self.version = 0

@@ -295,7 +295,7 @@ function evaluationView(item) {
   return line(...evaluationWords(item), facts.length ? folded("details", () => facts.map(([key, value]) => `${plain(key)}: ${fact(value)}`).join("\n")).node : null);
 }
 
-/** At 100 % the card of the end says what was done. */
+/** At 100 % the end of the run says what was done. */
 function phaseView({ percentage, summary, next }) {
   const node = h("div", { class: "phase" },
     h("strong", {}, `◔ ${percentage} % reported as done`), h("progress", { max: 100, value: percentage, "aria-label": "so far" }),

@@ -1,4 +1,4 @@
-"""The plugin for opencode, loaded by node as opencode loads it, with a hook that is scripted."""
+"""Tests of opencode's plugin: node loads it as opencode does, and a script stands for `endstop hook`."""
 
 from __future__ import annotations
 
