@@ -9,7 +9,7 @@ const LIMITS = ["steps", "rounds", "tool_calls", "input_tokens", "output_tokens"
 const UNKNOWN = 1_000_000;
 
 /** Each limit that is set and known, with what is used of it at time `t`. */
-const budgets = (run, t) => all(run, t).filter((one) => one.name !== "steps" || one.hard === null || one.hard < UNKNOWN);
+export const budgets = (run, t) => all(run, t).filter((one) => one.name !== "steps" || one.hard === null || one.hard < UNKNOWN);
 
 function all(run, t) {
   const { policy = {}, before = {} } = run.began;
