@@ -19,10 +19,12 @@ from yarl import URL
 
 from ..decision import Event, Policy, Price, WrongUse
 from ..decision.errors import error_text
+from ..decision.events import AttemptFailed, RunFinished, RunStarted
 from ..decision.finish_words import parse_finish_reason
 from ..follow import Follower
 from ..follow.agent_check import AgentCheck
 from ..http.idle_connections import TimedRunner
+from ..observers.logging import log_run_end
 from ..process.daemon import DaemonProcess, log_to_stderr
 from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
 from ..process.shutdown import ShutdownSignals
@@ -113,8 +115,32 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
             session_id=session_id,
             agent=agent or "agent",
             prices=self.prices,
-            on_event=self.on_event,
+            on_event=RunEndLog(agent, self.on_event),
         )
+
+
+class RunEndLog:
+    """Function for the events of one agent's runs: logs the end of each, and passes events on to `then`."""
+
+    def __init__(self, agent: str, then: Callable[[Event], None] | None) -> None:
+        self._agent = agent
+        self._then = then
+        self._error_kind: str | None = None
+        """The kind of the run's last failed attempt."""
+
+    def __call__(self, event: Event) -> None:
+        """Take the next event."""
+        match event:
+            case RunStarted():
+                self._error_kind = None
+            case AttemptFailed(kind=kind):
+                self._error_kind = kind
+            case RunFinished(outcome=outcome):
+                log_run_end(outcome, self._error_kind, agent=self._agent)
+            case _:
+                pass
+        if self._then is not None:
+            self._then(event)
 
 
 class ProxyServer(Struct, frozen=True, kw_only=True):
