@@ -2,8 +2,10 @@
 
     Engine(provider, observers=Observers(subscribers=[log_run]))
 
-`log_run_end` is what servers and workers log of each run. Stream parts are not logged; read the events or a record for these. The log holds only names, numbers and reasons, and
+Stream parts are not logged; read the events or a record for these. The log holds only names, numbers and reasons, and
 no arguments, results or texts of a model. The logger is `endstop.observers`.
+
+`log_run_end` is what servers, workers and the proxy log of each run, with loggers of their own.
 """
 
 from __future__ import annotations

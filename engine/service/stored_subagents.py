@@ -43,7 +43,8 @@ class MakeBuffer(Protocol):
 class StoredSubagents:
     """`SubagentRecords` in the store.
 
-    root: the session whose run they belong to, directly or through other sub-agents. drained: stores the end of a run and logs it.
+    root: the session whose run they belong to, directly or through other sub-agents. drained: stores the end of a run,
+    and logs it.
     """
 
     def __init__(
