@@ -15,9 +15,9 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from ..base.outage import Outage
 from ..decision.errors import error_text
 from ..providers._logging import log_warning
+from ..providers._outage import Outage
 from ..store.base import Orphan, Process, Store, StoreError
 from ..store.leases import all_restore_messages, evict_dead, this_process
 from .ownership import HeldLease
@@ -86,6 +86,11 @@ class LeaseKeeper:
     def evicted(self) -> asyncio.Event:
         """Set once another process has evicted this one, until it has joined again."""
         return self.held.evicted
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether this process certainly has its lease now."""
+        return monotonic() < self.held.valid_until and not self.evicted.is_set()
 
     def renew_now(self) -> None:
         """Make the background task renew the lease and look for dead processes now. Returns immediately."""

@@ -31,8 +31,8 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, Tele
 from temporalio.service import PayloadLimitsConfig, RetryConfig, RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from ...base.outage import Outage
 from ...decision import WrongUse
+from ...providers._outage import Outage
 
 _T = TypeVar("_T")
 
@@ -109,6 +109,14 @@ class TemporalConnection:
         except RunNotFound as gone:
             raise WrongUse(f"{gone}: the Temporal server {_REFUSED[RPCStatusCode.NOT_FOUND]}") from None
         return connection
+
+    async def ping(self) -> None:
+        """Return once the server has answered. Raises ConnectionError."""
+        service = self._client.service_client
+        try:
+            await service.check_health(timeout=CALL)
+        except RPCError as error:
+            raise unreachable(service.config.target_host, error) from None
 
     def poller(self, process: str) -> ActivityPoller:
         """Return the calls with which a process claims runs under this name, as an `ActivityPoller`."""
