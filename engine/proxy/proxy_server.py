@@ -19,11 +19,13 @@ from yarl import URL
 
 from ..decision import Event, Policy, Price, WrongUse
 from ..decision.errors import error_text
+from ..decision.events import AttemptFailed, RunFinished, RunStarted
 from ..decision.finish_words import parse_finish_reason
 from ..follow import Follower
 from ..follow.agent_check import AgentCheck
 from ..http.idle_connections import TimedRunner
-from ..process.daemon import DaemonProcess, log_to_stderr
+from ..observers.logging import log_run_end
+from ..process.daemon import DaemonProcess, LogFormat, log_to_stderr
 from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
 from ..process.shutdown import ShutdownSignals
 from ..process.streams import StdStreams
@@ -113,8 +115,32 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
             session_id=session_id,
             agent=agent or "agent",
             prices=self.prices,
-            on_event=self.on_event,
+            on_event=RunEndLog(agent, self.on_event),
         )
+
+
+class RunEndLog:
+    """Function for the events of one agent's runs: logs the end of each, and passes events on to `then`."""
+
+    def __init__(self, agent: str, then: Callable[[Event], None] | None) -> None:
+        self._agent = agent
+        self._then = then
+        self._error_kind: str | None = None
+        """The kind of the run's last failed attempt."""
+
+    def __call__(self, event: Event) -> None:
+        """Take the next event."""
+        match event:
+            case RunStarted():
+                self._error_kind = None
+            case AttemptFailed(kind=kind):
+                self._error_kind = kind
+            case RunFinished(outcome=outcome):
+                log_run_end(outcome, self._error_kind, agent=self._agent)
+            case _:
+                pass
+        if self._then is not None:
+            self._then(event)
 
 
 class ProxyServer(Struct, frozen=True, kw_only=True):
@@ -131,6 +157,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
     """Environment variables, whose keys and tokens are hidden like those of requests."""
     grace: float
     """Maximum seconds for responses in progress to end once the proxy stops."""
+    log_format: LogFormat = "text"
 
     async def serve(self) -> int:
         """Serve until a signal, and return the exit code. Raises WrongUse for settings that cannot work."""
@@ -141,7 +168,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
                 f"--tokens FILE with a line OWNER:TOKEN for each user, or set {TOKEN_VARIABLE}"
             )
         secrets = KnownSecrets(environment_secrets(self.environment))
-        with listen_at(place, self.host, self.port) as listening, log_to_stderr(secrets):
+        with listen_at(place, self.host, self.port) as listening, log_to_stderr(secrets, self.log_format):
             check_upstream(self.options.upstream, listening)
             proxy = self.new_proxy(secrets)
             raise_file_limit()
