@@ -114,10 +114,8 @@ LATE = {
     (FOLLOWER, "endstop.analysis.policy_simulation"): "20 ms, and only followers with a policy that watches need it",
     (FOLLOWER, "endstop.check_answers"): "its dataclasses take 2 ms, and only loops with a check need them",
     (FOLLOWER, "endstop.formats.reconstruction"): "only a run that its loop ended needs it",
-    (
-        "engine/follow/follower_record.py",
-        "endstop.providers._logging",
-    ): "imports logging, and only a record that is lost needs it",
+    (FOLLOWER_RECORD, "endstop.providers._logging"): "imports logging, and only a record that is lost needs it",
+    ("engine/agent_hook/old_sessions.py", "endstop.records.retention"): "4 ms, and a hook deletes once a day at most",
     (f"{RECORDS}/recorder.py", "endstop.records.event_redaction"): "only records with hidden texts need it",
     (RUN_EVENTS, "endstop.tools.results"): "its dataclasses take 4 ms, and only results of completion calls need them",
     ("engine/tools/function_roles.py", "endstop.tools.run_context"): "only roles that take a context need it",
