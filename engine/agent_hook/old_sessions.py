@@ -12,6 +12,7 @@ from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
+from ..base.plural import counted
 from .agent_session import HookBusy, session_lock
 from .failure_log import log_line
 
@@ -40,13 +41,14 @@ def delete_old_sessions(folder: Path, keep_days: int | None = None) -> None:
     marker.touch(mode=0o600)
     before = now - (KEPT_DAYS if keep_days is None else keep_days) * DAY
     old = [stem for stem, used in _last_uses(folder).items() if used < before]
+    deleted = 0
     for stem in old[:MOST_SESSIONS]:
         with suppress(HookBusy), session_lock(folder / f"{stem}.lock", 0.0):
-            _delete_session(folder, stem, before, with_record=keep_days is not None)
+            deleted += _delete_session(folder, stem, before, with_record=keep_days is not None)
     if len(old) > MOST_SESSIONS:
         marker.unlink(missing_ok=True)  # the next event goes on
-    if old and keep_days is not None:
-        log_line(folder, f"deleted records of {min(len(old), MOST_SESSIONS)} sessions, after {keep_days} days")
+    if deleted and keep_days is not None:
+        log_line(folder, f"deleted records of {counted(deleted, 'session')}, after {counted(keep_days, 'day')}")
 
 
 def _last_uses(folder: Path) -> dict[str, float]:
@@ -61,14 +63,18 @@ def _last_uses(folder: Path) -> dict[str, float]:
     return latest
 
 
-def _delete_session(folder: Path, stem: str, before: float, *, with_record: bool) -> None:
-    """Delete the files of a session, unless it has been used since then. Its lock is held, and goes last."""
+def _delete_session(folder: Path, stem: str, before: float, *, with_record: bool) -> bool:
+    """Delete the files of a session, and return True; False if it has been used since then.
+
+    Its lock is held, and goes last.
+    """
     with suppress(FileNotFoundError):
         if (folder / f"{stem}.state").stat().st_mtime >= before:
-            return
+            return False
     if with_record:
         from ..records.retention import delete_record
 
         delete_record(folder / f"{stem}.jsonl")
     for suffix in SUFFIXES:
         (folder / f"{stem}{suffix}").unlink(missing_ok=True)
+    return True
