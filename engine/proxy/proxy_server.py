@@ -25,7 +25,7 @@ from ..follow import Follower
 from ..follow.agent_check import AgentCheck
 from ..http.idle_connections import TimedRunner
 from ..observers.logging import log_run_end
-from ..process.daemon import DaemonProcess, log_to_stderr
+from ..process.daemon import DaemonProcess, LogFormat, log_to_stderr
 from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
 from ..process.shutdown import ShutdownSignals
 from ..process.streams import StdStreams
@@ -157,6 +157,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
     """Environment variables, whose keys and tokens are hidden like those of requests."""
     grace: float
     """Maximum seconds for responses in progress to end once the proxy stops."""
+    log_format: LogFormat = "text"
 
     async def serve(self) -> int:
         """Serve until a signal, and return the exit code. Raises WrongUse for settings that cannot work."""
@@ -167,7 +168,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
                 f"--tokens FILE with a line OWNER:TOKEN for each user, or set {TOKEN_VARIABLE}"
             )
         secrets = KnownSecrets(environment_secrets(self.environment))
-        with listen_at(place, self.host, self.port) as listening, log_to_stderr(secrets):
+        with listen_at(place, self.host, self.port) as listening, log_to_stderr(secrets, self.log_format):
             check_upstream(self.options.upstream, listening)
             proxy = self.new_proxy(secrets)
             raise_file_limit()

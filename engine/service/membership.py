@@ -87,6 +87,11 @@ class LeaseKeeper:
         """Set once another process has evicted this one, until it has joined again."""
         return self.held.evicted
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether this process certainly has its lease now."""
+        return monotonic() < self.held.valid_until and not self.evicted.is_set()
+
     def renew_now(self) -> None:
         """Make the background task renew the lease and look for dead processes now. Returns immediately."""
         self._renew_requested.set()

@@ -110,6 +110,14 @@ class TemporalConnection:
             raise WrongUse(f"{gone}: the Temporal server {_REFUSED[RPCStatusCode.NOT_FOUND]}") from None
         return connection
 
+    async def ping(self) -> None:
+        """Return once the server has answered. Raises ConnectionError."""
+        service = self._client.service_client
+        try:
+            await service.check_health(timeout=CALL)
+        except RPCError as error:
+            raise unreachable(service.config.target_host, error) from None
+
     def poller(self, process: str) -> ActivityPoller:
         """Return the calls with which a process claims runs under this name, as an `ActivityPoller`."""
         return ActivityPoller(self._client, self._task_queue, process)
