@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from .decision import Image, Message, WrongUse
 from .decision.wrong_attributes import explained_attributes
@@ -124,6 +124,15 @@ class Job(ExplainedStruct, frozen=True, kw_only=True):
 
 Work = Callable[[Job, Steps], Awaitable[None]]
 """Function that executes a job and returns once the end of the run is in the store. Raises RunLost."""
+
+
+@runtime_checkable
+class Reachable(Protocol):
+    """A queue that can be asked whether its engine answers."""
+
+    async def ping(self) -> None:
+        """Return once the engine has answered. Raises ConnectionError if it cannot be reached."""
+        ...
 
 
 class Queue(Protocol):

@@ -19,7 +19,7 @@ from ..process.shutdown import run_to_end
 from ..process.tokens import Tokens
 from .commands import add_command
 from .factory import load_policy, with_limits
-from .options import add_allowed_hosts, add_redaction, allowed_hosts, build_redaction
+from .options import add_allowed_hosts, add_log_format, add_redaction, allowed_hosts, build_redaction
 from .until_options import add_until, build_until
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def add_to(commands: Any) -> None:
         about=_ABOUT,
         exit_codes=_EXIT_CODES,
         examples=_EXAMPLES,
+        variables=True,
     )
     parser.add_argument(
         "--upstream", required=True, metavar="URL", help="the URL of the provider, as in https://api.openai.com/v1"
@@ -93,6 +94,7 @@ def add_to(commands: Any) -> None:
         metavar="S",
         help=f"seconds that responses in progress get to end when the proxy stops (default {GRACE_SECONDS:g})",
     )
+    add_log_format(server)
     stopping = parser.add_argument_group("when to stop")
     stopping.add_argument(
         "--completion",
@@ -227,6 +229,7 @@ def build_server(args: argparse.Namespace) -> tuple[ProxyServer, Callable[[], No
         tracer=tracer,
         grace=args.grace,
         keep_days=args.keep_days,
+        log_format=args.log_format,
     )
     return server, flush
 

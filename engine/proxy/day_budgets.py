@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from ..base.outage import Outage
 from ..budget import FIRST, Budget, expected_usage
 from ..decision import Price, Usage, WrongUse
 from ..decision.errors import error_text
@@ -85,6 +86,7 @@ class DayBudgets:
         """Thread that waits for the disk; None if nothing does."""
         self._left_alone_until = -inf
         """Time at which a store that failed is tried again, in seconds on the monotonic clock."""
+        self._outage = Outage("the store of the budgets fails: they limit nothing")
         self._reserved = 0
         """Reserved requests in progress."""
         self._renewing: asyncio.Task[None] | None = None
@@ -133,9 +135,8 @@ class DayBudgets:
         except (OSError, *FAILURES) as error:
             self._note_failure(error_text(error))
             return None
-        if self.problem:
-            self.problem = ""
-            log_warning("the budgets work again", store=str(self._store.path))
+        self.problem = ""
+        self._outage.over()
         return answer
 
     def _attempt(self, work: Callable[[], T]) -> T:
@@ -149,9 +150,8 @@ class DayBudgets:
             raise
 
     def _note_failure(self, why: str) -> None:
-        if not self.problem:
-            self.problem = why
-            log_warning("the store of the budgets fails: they limit nothing", store=str(self._store.path), why=why)
+        self.problem = self.problem or why
+        self._outage.failed(store=str(self._store.path), why=self.problem)
 
     def _settle(self, request: BudgetRequest, used: Usage | None) -> None:
         self._reserved -= 1

@@ -19,11 +19,13 @@ from yarl import URL
 
 from ..base.ids import new_session_id
 from ..decision import Event, Policy, Price, WrongUse
+from ..decision.events import AttemptFailed, RunFinished, RunStarted
 from ..decision.finish_words import parse_finish_reason
 from ..follow import Follower
 from ..follow.agent_check import AgentCheck
 from ..http.idle_connections import TimedRunner
-from ..process.daemon import DaemonProcess, log_to_stderr
+from ..observers.logging import log_run_end
+from ..process.daemon import DaemonProcess, LogFormat, log_to_stderr
 from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
 from ..process.shutdown import ShutdownSignals
 from ..process.streams import StdStreams
@@ -102,7 +104,7 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
             agent=agent or "agent",
             prices=self.prices,
             clock=self.clock,
-            on_event=self.on_event,
+            on_event=RunEndLog(agent, self.on_event),
             on_record_loss=self.losses.lost,
         )
         if follower.record is not None:
@@ -117,6 +119,30 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
             follower.response("I have counted 3 of 4 files.", finish=parse_finish_reason("stop"))
             follower.decide()
         follower.close()
+
+
+class RunEndLog:
+    """Function for the events of one agent's runs: logs the end of each, and passes events on to `then`."""
+
+    def __init__(self, agent: str, then: Callable[[Event], None] | None) -> None:
+        self._agent = agent
+        self._then = then
+        self._error_kind: str | None = None
+        """The kind of the run's last failed attempt."""
+
+    def __call__(self, event: Event) -> None:
+        """Take the next event."""
+        match event:
+            case RunStarted():
+                self._error_kind = None
+            case AttemptFailed(kind=kind):
+                self._error_kind = kind
+            case RunFinished(outcome=outcome):
+                log_run_end(outcome, self._error_kind, agent=self._agent)
+            case _:
+                pass
+        if self._then is not None:
+            self._then(event)
 
 
 class ProxyServer(Struct, frozen=True, kw_only=True):
@@ -135,6 +161,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
     """Maximum seconds for responses in progress to end once the proxy stops."""
     keep_days: int | None = None
     """Days after their last event when records are deleted; None for never."""
+    log_format: LogFormat = "text"
 
     async def serve(self) -> int:
         """Serve until a signal, and return the exit code. Raises WrongUse for settings that cannot work."""
@@ -145,7 +172,7 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
                 f"--tokens FILE with a line OWNER:TOKEN for each user, or set {TOKEN_VARIABLE}"
             )
         secrets = KnownSecrets(environment_secrets(self.environment))
-        with listen_at(place, self.host, self.port) as listening, log_to_stderr(secrets):
+        with listen_at(place, self.host, self.port) as listening, log_to_stderr(secrets, self.log_format):
             check_upstream(self.options.upstream, listening)
             proxy = self.new_proxy(secrets)
             raise_file_limit()

@@ -197,6 +197,7 @@ class QueueDispatcher:
         self._queue = queue
         self._admission = admission
         self._supervisor = supervisor
+        self._outage = supervisor.outages["a run could not be submitted to the queue yet"]
 
     async def start_session(
         self, new: NewSession, engine: Engine, prompt: UserMessage, history: Sequence[Message], *, named: bool
@@ -280,8 +281,9 @@ class QueueDispatcher:
         try:
             await self._queue.recover(orphan.run_id)
             await self._queue.submit(job)
+            self._outage.over()
         except ConnectionError as error:  # resubmit_lost tries again
-            log_warning("a run could not be submitted to the queue yet", run_id=job.run_id, error=str(error))
+            self._outage.failed(run_id=job.run_id, error=str(error))
 
     async def _job(self, stored: StoredSession, run_input: RunInput) -> Job:
         """Return the job of the next run; a run that was interrupted before it started keeps its job."""
@@ -328,8 +330,9 @@ class QueueDispatcher:
             raise busy(job.session_id) from None
         try:
             await self._queue.submit(job)
+            self._outage.over()
         except ConnectionError as error:  # resubmit_lost tries again
-            log_warning("a run could not be submitted to the queue yet", run_id=job.run_id, error=str(error))
+            self._outage.failed(run_id=job.run_id, error=str(error))
         return await self._queries.session(job.session_id)
 
 

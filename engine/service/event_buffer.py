@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from ..base.outage import Outages
 from ..decision import Event
 from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import RunLost
-from ..providers._logging import log_warning
 from ..records.deduplication import Deduplicator
 from ..records.event_redaction import StreamRedactor
 from ..records.format import DrainedChunk, Redact, encode_line
@@ -27,6 +27,8 @@ MIN_FRAMES = 1024
 """How many of the latest events always stay in the buffer."""
 COMMIT_EVENTS = 256
 """Number of unstored events at which a commit begins, even without a flush."""
+WAITS = "a run waits for the store"
+"""The warning of a run whose events cannot be stored."""
 READ_FRAMES = 256
 """The most frames that a reader gets at once. Those of a stuck reader stay in memory until it is dropped."""
 _INDEXED = (RunStarted, RunResumed, RunFinished, MessageAdded)
@@ -42,6 +44,7 @@ class EventBuffer:
         the store are reported to it. None: one of a process that shares the store with nobody.
     flush_interval: seconds until an event is stored even without a flush. With it a flush waits for an unreachable
         store, however long, instead of ending the run. None: only a flush and `COMMIT_EVENTS` store events.
+    outages: log that the run waits for the store; shared by the runs of a process.
     """
 
     path: str | None = None
@@ -59,6 +62,7 @@ class EventBuffer:
         ownership: RunOwnership | None = None,
         flush_interval: float | None = None,
         deduplicate: bool = True,
+        outages: Outages | None = None,
     ) -> None:
         self.run_id = run_id
         self.first = 1
@@ -86,6 +90,7 @@ class EventBuffer:
         self._indexed: list[Event] = []
         self._commit_task: asyncio.Task[None] | None = None
         self._failed = False
+        self._outage = (Outages() if outages is None else outages)[WAITS]
 
     # ---- writing
 
@@ -153,7 +158,7 @@ class EventBuffer:
                 raise
             except OSError as error:
                 if self._flush_interval is not None:
-                    log_warning("a run waits for the store", run_id=self.run_id, error=str(error))
+                    self._outage.failed(run_id=self.run_id, error=str(error))
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
                 if self._failed:
@@ -199,6 +204,7 @@ class EventBuffer:
             raise  # the run has not started: the caller gets the error
         finally:
             self._commit_task = None
+        self._outage.over()
         del self._pending[: batch.last_seq - self._stored]
         self._stored = batch.last_seq
         self._indexed = [event for event in self._indexed if event.seq > batch.last_seq]

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from ..base.outage import Outage
 from ..decision.errors import error_text
 from ..providers._logging import log_warning
 from ..store.base import Orphan, Process, Store, StoreError
@@ -54,6 +55,8 @@ class LeaseKeeper:
         """Whether each process of this store reads responses without their texts; until that is known, False."""
         self._evicts_from = 0.0
         self._eviction: asyncio.Task[None] | None = None
+        self._store_outage = Outage("the store is unreachable")
+        self._eviction_outage = Outage("sessions of dead processes could not be taken over yet")
 
     @asynccontextmanager
     async def join(self, adopt: AdoptOrphans) -> AsyncIterator[Process]:
@@ -84,6 +87,11 @@ class LeaseKeeper:
         """Set once another process has evicted this one, until it has joined again."""
         return self.held.evicted
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether this process certainly has its lease now."""
+        return monotonic() < self.held.valid_until and not self.evicted.is_set()
+
     def renew_now(self) -> None:
         """Make the background task renew the lease and look for dead processes now. Returns immediately."""
         self._renew_requested.set()
@@ -101,7 +109,9 @@ class LeaseKeeper:
                 # This process was frozen, or the store unreachable: maybe for the others, too.
                 self._evicts_from = began + self.lease
             try:
-                if not await self._store.heartbeat(process.id):
+                still_member = await self._store.heartbeat(process.id)
+                self._store_outage.over()
+                if not still_member:
                     log_warning("this process was taken for dead, as its lease expired", process_id=process.id)
                     self.evicted.set()
                     return
@@ -111,15 +121,16 @@ class LeaseKeeper:
                     self._eviction = asyncio.create_task(self._try_evict_dead(adopt), name="endstop eviction")
                 pause = self.lease / RENEWALS_PER_LEASE
             except StoreError as error:
-                log_warning("the store is unreachable", error=str(error))
+                self._store_outage.failed(error=str(error))
                 pause = RETRY_SECONDS
 
     async def _try_evict_dead(self, adopt: AdoptOrphans) -> None:
         """Evict dead processes, and log any failure: the next renewal tries again."""
         try:
             await self._evict_dead(adopt)
+            self._eviction_outage.over()
         except Exception as error:
-            log_warning("sessions of dead processes could not be taken over yet", error=error_text(error))
+            self._eviction_outage.failed(error=error_text(error))
 
     async def _evict_dead(self, adopt: AdoptOrphans) -> None:
         """Evict dead processes, and pass the sessions that no member of the store holds to `adopt`."""

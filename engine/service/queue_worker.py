@@ -21,6 +21,7 @@ from .active import ActiveSession, ActiveSessions
 from .admission import Admission
 from .dispatch import RunInput
 from .errors import Refusal
+from .event_buffer import WAITS
 from .history import load_runs
 from .membership import LeaseKeeper
 from .ownership import RunOwnership
@@ -73,7 +74,7 @@ class QueueWorker:
                 await self._hand_back(job, ownership)
                 raise RunLost(str(error)) from None
             except StoreError as error:  # unreachable: the run waits, however long
-                log_warning("a run waits for the store", run_id=job.run_id, error=str(error))
+                self._supervisor.outages[WAITS].failed(run_id=job.run_id, error=str(error))
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _run_once(self, job: Job, steps: Steps, ownership: RunOwnership) -> bool:

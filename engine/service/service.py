@@ -15,8 +15,9 @@ process dies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from ..answers import Answer
@@ -24,7 +25,7 @@ from ..approvals import Approve, Deny
 from ..base.ids import new_message_id, new_session_id
 from ..decision import WrongUse
 from ..decision.wrong_calls import checked
-from ..durability import Queue
+from ..durability import Queue, Reachable
 from ..engine import Engine
 from ..message_history import read_history
 from ..store.base import GOING, LEASE, NewSession, Store, StoredMessage, StoredSession
@@ -51,6 +52,7 @@ from .history import was_answered
 from .lifecycle import Lifecycle
 from .membership import QUEUE, LeaseKeeper
 from .queue_worker import QueueWorker
+from .readiness import Readiness
 from .session_queries import SessionQueries, session_and_active
 from .span_receiver import Receiving, SpanReceiver
 from .supervisor import RunSupervisor, clock_of
@@ -141,6 +143,11 @@ class Service(SessionQueries):
             worker = QueueWorker(self.store, self._active_sessions, admission, supervisor, lease_keeper)
             self._lifecycle.use_queue(queue, dispatcher, worker if works else None, max_running)
         self._deadline: asyncio.Task[None] | None = None
+        asked: dict[str, Callable[[], Awaitable[object]]] = {"store": partial(self.store.session, "")}
+        if isinstance(queue, Reachable):
+            asked["queue"] = queue.ping
+        self._readiness = Readiness(asked)
+        self._lease_keeper = lease_keeper
         if receiving is not None and queue is not None:
             raise WrongUse("a service with a queue receives no spans: give `receiving` to one without a queue")
         self.receiver = None if receiving is None else SpanReceiver(self.store, self._active_sessions, receiving)
@@ -162,6 +169,7 @@ class Service(SessionQueries):
             if self.receiver is not None:
                 await self.receiver.close()
         finally:
+            self._readiness.close()
             await self._lifecycle.close()
 
     @asynccontextmanager
@@ -183,6 +191,14 @@ class Service(SessionQueries):
     def stopping(self) -> bool:
         """Whether the service is stopping: it starts no more runs."""
         return self._active_sessions.stopping
+
+    async def silent_parts(self) -> list[str]:
+        """Return which of `store` and `queue` do not answer within a second; empty if this process can work."""
+        return await self._readiness.silent_parts()
+
+    async def unready_parts(self) -> list[str]:
+        """Return why this process cannot work: the silent parts, `lease` if its lease has expired; empty if it can."""
+        return [*await self.silent_parts(), *([] if self._lease_keeper.is_valid else ["lease"])]
 
     @property
     def running(self) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 import anyio.lowlevel
 from msgspec.structs import replace
 
+from ..base.outage import Outage
 from ..base.sanitize import one_line
 from ..decision import Event, Policy
 from ..decision import events as ev
@@ -181,12 +182,14 @@ class SpanReceiver:
             await self._flush([*touched, *unsaved])
 
     async def _sweep_forever(self) -> None:
+        outage = Outage("received spans could not be stored yet", clock=self._clock.now)
         while True:
             await self._clock.sleep(SWEEP_SECONDS)
             try:
                 await self.sweep()
+                outage.over()
             except StoreError as error:
-                log_warning("received spans could not be stored yet", error=str(error))
+                outage.failed(error=str(error))
             except Exception as error:
                 log_warning("received spans could not be read", error=error_text(error))
 

@@ -43,7 +43,8 @@ class MakeBuffer(Protocol):
 class StoredSubagents:
     """`SubagentRecords` in the store.
 
-    root: the session whose run they belong to, directly or through other sub-agents. drained: stores the end of a run.
+    root: the session whose run they belong to, directly or through other sub-agents. drained: stores the end of a run,
+    and logs it.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class StoredSubagents:
         active_sessions: ActiveSessions,
         root: ActiveSession,
         make_buffer: MakeBuffer,
-        drained: Callable[[EventBuffer], Awaitable[None]],
+        drained: Callable[[ActiveSession, Run, EventBuffer], Awaitable[None]],
     ) -> None:
         self._store = store
         self._active_sessions = active_sessions
@@ -100,21 +101,21 @@ class StoredSubagents:
             raise
         finally:
             try:
-                await self._end(active, buffer, is_new and not run.begun)
+                await self._end(active, run, buffer, is_new and not run.begun)
                 if away:
                     with suppress(StoreError):  # it goes on with its caller, whatever its status says
                         await self._store.mark_interrupted(session.id, away, token=active.ownership.token)
             finally:
                 self._active_sessions.remove(active)
 
-    async def _end(self, active: ActiveSession, buffer: EventBuffer, unused: bool) -> None:
+    async def _end(self, active: ActiveSession, run: Run, buffer: EventBuffer, unused: bool) -> None:
         """Store the end of a run, or forget a session whose run has not begun."""
         try:
             if unused:
                 with suppress(StoreError):
                     await self._store.delete(active.session_id)
             else:
-                await self._drained(buffer)
+                await self._drained(active, run, buffer)
         except RunLost as lost:
             active.ownership.lose(str(lost))
             await buffer.stop()

@@ -8,10 +8,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from ..base.outage import Outages
 from ..decision import UserMessage
 from ..decision.errors import error_text
 from ..durability import ProviderAway, ResumeRefused, RunLost
 from ..engine import Engine
+from ..observers.logging import log_run_end
 from ..providers._logging import log_warning
 from ..records.format import Redact
 from ..run import Run
@@ -50,6 +52,8 @@ class RunSupervisor:
         self._active_sessions = active_sessions
         self._lease_keeper = lease_keeper
         self._shared = shared
+        self.outages = Outages()
+        """What this process waits for: the store, and the queue."""
         self.late_messages = LateMessages(store, active_sessions, self._start_run_for, elsewhere=shared)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._gave_up = asyncio.Event()
@@ -127,10 +131,18 @@ class RunSupervisor:
             ownership=ownership,
             flush_interval=FLUSH_INTERVAL if self._shared else None,
             deduplicate=self._lease_keeper.peers_restore_messages,
+            outages=self.outages,
         )
 
-    async def _store_end(self, buffer: EventBuffer) -> None:
-        await self._retry("the end of a run could not be stored yet", buffer.drain, run_id=buffer.run_id)
+    async def _store_end(self, active: ActiveSession, run: Run, buffer: EventBuffer) -> None:
+        """Store the end of a run, and log it once it is stored: nobody else ends the run then, or has ended it."""
+        what = "the end of a run could not be stored yet"
+        if await self._retry(what, buffer.drain, run_id=buffer.run_id) and run.finished:
+            session = active.session
+            parent = None if session is None or session.parent is None else session.parent.session_id
+            log_run_end(
+                run.outcome, run.facts.error_kind, owner=active.owner, agent=active.agent, parent_session_id=parent
+            )
 
     def release(self, active: ActiveSession) -> None:
         """Remove the session from the active ones if its run never started, so that another run can."""
@@ -232,7 +244,7 @@ class RunSupervisor:
             log_warning("a run failed unexpectedly", run_id=run.id, error=error_text(error))
         messages: list[StoredMessage] = []
         try:
-            await self._store_end(buffer)
+            await self._store_end(active, run, buffer)
             messages = await self.late_messages.pending(active)
         except RunLost as error:
             await self._lose(active, buffer, error, started=True)
@@ -286,8 +298,8 @@ class RunSupervisor:
         finally:
             self._active_sessions.remove(active)
 
-    async def _retry(self, what: str, work: Callable[[], Awaitable[object]], **about: str) -> None:
-        """Repeat `work` until the store accepts it or the service stops; logs `what` after each failure.
+    async def _retry(self, what: str, work: Callable[[], Awaitable[object]], **about: str) -> bool:
+        """Repeat `work` until the store accepts it (True) or the service stops; logs `what` while it fails.
 
         What is not stored by then is found as `running` at the next start. Raises RunLost.
         """
@@ -295,13 +307,14 @@ class RunSupervisor:
         while True:
             try:
                 await work()
-                return
+                self.outages[what].over()
+                return True
             except RunLost:
                 raise
             except StoreError as error:
-                log_warning(what, error=str(error), **about)
+                self.outages[what].failed(error=str(error), **about)
             if self._gave_up.is_set():
-                return
+                return False
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._gave_up.wait(), wait)
             wait = min(2 * wait, LONGEST_RETRY)

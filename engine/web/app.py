@@ -35,6 +35,7 @@ from ..providers.clock import Clock, SystemClock
 from ..service.errors import ServiceUnavailable
 from ..service.service import Service
 from ..tools.function_roles import check_functions
+from .answer_limit import answer_in_time
 from .auth import Auth, BearerTokens, authenticate
 from .errors import error_response
 from .middleware import AccessLogMiddleware, QueryTokenMiddleware, SecurityMiddleware
@@ -140,7 +141,9 @@ async def _handle(operation: Operation, request: Request, state: AppState) -> Re
     body = None if operation.body is None else await _body(operation, request, state)
     if request.method == "HEAD" and operation.resumable:
         return Response(media_type=operation.media_type)
-    return await operation.handler(RequestContext(request, state, owner, query, body))
+    seconds = state.limits.answer_seconds + getattr(query, "wait", 0.0)
+    answer = operation.handler(RequestContext(request, state, owner, query, body))
+    return await answer_in_time(answer, seconds, state.service.silent_parts)
 
 
 async def _owner(request: Request, state: AppState, *, is_stream: bool = False) -> str:

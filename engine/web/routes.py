@@ -17,6 +17,7 @@ from ..process.prometheus import MEDIA_TYPE as PROMETHEUS
 from ..process.prometheus import Family, prometheus_text
 from .ag_ui import RunAgentInput
 from .ag_ui_routes import run_agent, session_as_ag_ui
+from .errors import unready
 from .request_context import RequestContext, json_response
 from .schemas import (
     AgentListResponse,
@@ -29,6 +30,7 @@ from .schemas import (
     MessageResponse,
     OnDisconnectQuery,
     OutcomeQuery,
+    ReadyResponse,
     RunRequest,
     RunStreamQuery,
     SessionListResponse,
@@ -98,9 +100,18 @@ async def list_agents(context: RequestContext) -> Response:
 
 
 async def read_health(context: RequestContext) -> Response:
-    """Say whether the server accepts new runs."""
+    """Say that the process lives, and whether it accepts new runs."""
     service = context.service
     return json_response(HealthResponse(status="stopping" if service.stopping else "ok", running=service.running))
+
+
+async def read_readiness(context: RequestContext) -> Response:
+    """Say whether the server can work: whether it accepts new runs, and its store and its queue answer."""
+    service = context.service
+    parts = ["stopping"] if service.stopping else await service.unready_parts()
+    if parts:
+        raise unready(parts)
+    return json_response(ReadyResponse(status="ok"))
 
 
 async def read_metrics(context: RequestContext) -> Response:
@@ -170,5 +181,7 @@ OPERATIONS = (
               response=AgentListResponse),
     Operation(method="GET", path="/metrics", handler=read_metrics, id="metrics", tag="server", media_type="text/plain"),
     Operation(method="GET", path="/health", handler=read_health, id="health", tag="server", response=HealthResponse,
+              needs_token=False),
+    Operation(method="GET", path="/ready", handler=read_readiness, id="ready", tag="server", response=ReadyResponse,
               needs_token=False),
 )  # fmt: skip

@@ -99,6 +99,11 @@ class DbosConnection:
                 application_name=APPLICATION,
             )
 
+    async def ping(self) -> None:
+        """Return once the database has answered."""
+        with map_errors(self.url):
+            await self._client.check_connection_async()
+
     async def enqueue(self, queue: str, job: Job) -> None:
         """Put a job into the queue, unless its run is queued or running."""
         with map_errors(self.url):

@@ -74,6 +74,10 @@ class Dbos:
         if connection is not None:
             connection.close()
 
+    async def ping(self) -> None:
+        """Implement `Reachable.ping`."""
+        await self._open.ping()
+
     async def submit(self, job: Job) -> None:
         """Put a run into the queue; see `Queue.submit`."""
         await self._open.enqueue(self._queue, job)

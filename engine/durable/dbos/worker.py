@@ -147,9 +147,12 @@ class DbosWorker:
         # and a process ends only after its threads
         self._dbos._sys_db._retry_connection_errors = False
         loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1) as own:  # not the loop's executor, which now belongs to DBOS and ends with it
+        own = ThreadPoolExecutor(1)  # not the loop's executor, which now belongs to DBOS and ends with it
+        try:
             await loop.run_in_executor(own, self._results.close)
             await loop.run_in_executor(own, DBOS.destroy)
+        finally:
+            own.shutdown(wait=False)  # while the database hangs, so does its thread: a cancelled caller leaves it
         loop.set_default_executor(ThreadPoolExecutor())
         with suppress(ConnectionError):  # they are then recovered like the runs of a dead process
             for run in await self._connection.running(self._queue, self._process):

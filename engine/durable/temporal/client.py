@@ -31,8 +31,8 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, Tele
 from temporalio.service import PayloadLimitsConfig, RetryConfig, RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from ...base.outage import Outage
 from ...decision import WrongUse
-from ...providers._logging import log_warning
 
 _T = TypeVar("_T")
 
@@ -109,6 +109,14 @@ class TemporalConnection:
         except RunNotFound as gone:
             raise WrongUse(f"{gone}: the Temporal server {_REFUSED[RPCStatusCode.NOT_FOUND]}") from None
         return connection
+
+    async def ping(self) -> None:
+        """Return once the server has answered. Raises ConnectionError."""
+        service = self._client.service_client
+        try:
+            await service.check_health(timeout=CALL)
+        except RPCError as error:
+            raise unreachable(service.config.target_host, error) from None
 
     def poller(self, process: str) -> ActivityPoller:
         """Return the calls with which a process claims runs under this name, as an `ActivityPoller`."""
@@ -204,7 +212,7 @@ class ActivityPoller:
         self._client = client
         self._task_queue = task_queue
         self._process = process
-        self._waiting = False
+        self._outage = Outage("runs stand still")
 
     @asynccontextmanager
     async def serve_workflows(self) -> AsyncIterator[None]:
@@ -231,7 +239,7 @@ class ActivityPoller:
             if error.status not in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED):
                 await self._wait(error)
             return None
-        self._waiting = False
+        self._outage.over()
         return await self._task(got) if got.activity_type.name == NAME else None
 
     async def _task(self, got: PollActivityTaskQueueResponse) -> ActivityTask:
@@ -294,15 +302,11 @@ class ActivityPoller:
                     return False
                 await self._wait(error)
             else:
-                self._waiting = False
+                self._outage.over()
                 return True
 
     async def _wait(self, error: RPCError) -> None:
-        if not self._waiting:  # logged once per outage
-            self._waiting = True
-            log_warning(
-                "runs stand still", reason=str(unreachable(self._client.service_client.config.target_host, error))
-            )
+        self._outage.failed(reason=str(unreachable(self._client.service_client.config.target_host, error)))
         await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _read(self, payloads: Payloads) -> list[bytes]:

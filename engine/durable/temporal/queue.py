@@ -84,6 +84,10 @@ class Temporal:
         """Implement `Queue.close`."""
         self._connection = None
 
+    async def ping(self) -> None:
+        """Implement `Reachable.ping`."""
+        await self._opened.ping()
+
     async def submit(self, job: Job) -> None:
         """Implement `Queue.submit`. Raises WrongUse for a job of more than 2 MB."""
         data = msgspec.json.encode(job)

@@ -123,7 +123,7 @@ async def test_a_response_in_progress_ends_and_its_record_is_closed_before_the_p
                 begun = await reply.content.readuntil(b"\n\n")
                 process.send_signal(signal.SIGTERM)
                 async with asyncio.timeout(PATIENCE):
-                    assert b"stopping; running requests: 1" in await process.stderr.readline()
+                    assert b"event=stopping requests=1" in await process.stderr.readline()
                 with suppress(aiohttp.ClientConnectionError):  # it listens no more, or is about to
                     async with client.post(f"{url}/v1/chat/completions", json=body) as refused:
                         assert refused.status == 503

@@ -54,7 +54,7 @@ async def test_the_records_of_each_day_are_in_a_folder_and_commands_find_them(tm
     flat = tmp_path / "session_000000000000.jsonl"
     flat.write_bytes(paths[0].read_bytes())  # of an earlier version
     assert find_records([tmp_path]) == [*paths, flat]
-    for command in (("report", "--no-index", "--quiet"), ("audit",)):
+    for command in (("report", "--no-index", "--quiet"), ("backtest", "--policy", "agent", "--quiet")):
         assert (await endstop(command[0], tmp_path, *command[1:])).code == 0
 
 
