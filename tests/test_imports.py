@@ -69,6 +69,7 @@ WITHIN = {
         "providers/http_connections.py",
         "providers/litellm_http.py",
         "engine/http/idle_connections.py",
+        "engine/http/operator_port.py",
         "engine/proxy/",
         "engine/viewer/",
         "engine/cli/demo_reader.py",

@@ -127,7 +127,8 @@ def add_command(
     """Add a command and return its parser.
 
     command: the function that runs it and returns the exit code. about, lists, examples: as for `Parser`. exit_codes:
-    the meaning of each exit code, listed below the options. variables: whether options may also be environment variables.
+    the meaning of each exit code, listed below the options. variables: whether options may also be environment
+    variables.
     """
     codes = {str(code): meaning for code, meaning in exit_codes.items()}
     parser: Parser = commands.add_parser(

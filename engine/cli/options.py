@@ -374,8 +374,6 @@ def read_store(args: argparse.Namespace) -> str | None:
     """Return the path or URL of the store that the options name; None without them. Raises WrongUse."""
     if args.store_file is None:
         store: str | None = args.store
-        if store is not None and not store.strip():
-            raise WrongUse("--store is empty: give a file or a URL")
         return store
     try:
         lines = Path(args.store_file).read_text("utf-8").split()

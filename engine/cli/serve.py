@@ -190,6 +190,8 @@ def _check(args: argparse.Namespace) -> None:
         raise WrongUse("--workers needs a model: give one with --model")
     if args.otlp and args.workers is not None:
         raise WrongUse("--otlp and --workers do not go together: one process has to see all spans of a session")
+    if args.store is not None and not args.store.strip():
+        raise WrongUse("--store is empty: give a file or a URL")
     if not args.answer_timeout > 0:
         raise WrongUse(f"--answer-timeout is {args.answer_timeout:g}: use seconds, more than 0")
     if args.rate < 0:

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 PREFIX = "ENDSTOP_"
 ABOUT = f"""
-Each option can also be a variable: {PREFIX} and its name in capitals, as in {PREFIX}PORT for --port. Options count more
-than variables. Options without a value take 1 or 0, and repeatable ones a value on each line. An empty variable counts
-as none.
+Each option can also be a variable: {PREFIX} and its name in capitals, as in {PREFIX}GRACE for --grace. Options count
+more than variables. Options without a value take 1 or 0, and repeatable ones a value on each line. An empty variable
+counts as none.
 """
 """A paragraph of the help of such a command."""
 _SERVICE_LINK = re.compile(r"(tcp|udp|sctp)://\S+:\d+")
-"""What Kubernetes puts into NAME_PORT in each container, if there is a service of that name: here `endstop`."""
+"""What Kubernetes puts into NAME_PORT in each container, if there is a service of that name, such as `endstop`."""
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -53,7 +53,7 @@ class VariableWords:
             value = "" if name is None else environment.get(name, "")
             if name is None or not value or action in decided or written.intersection(action.option_strings):
                 continue
-            if name == f"{PREFIX}PORT" and _SERVICE_LINK.fullmatch(value):
+            if name.endswith("PORT") and _SERVICE_LINK.fullmatch(value):
                 continue
             self.taken[action.option_strings[0]] = name
             self.words += _words(parser, action, name, value)

@@ -1,4 +1,4 @@
-"""The port for operators of a process that serves nothing else: whether it lives, whether it can work, what it counts."""
+"""The port for operators of a process that serves nothing else: whether it lives and can work, and what it counts."""
 
 from __future__ import annotations
 

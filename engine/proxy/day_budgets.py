@@ -20,12 +20,12 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from ..base.outage import Outage
 from ..budget import FIRST, Budget, expected_usage
 from ..decision import Price, Usage, WrongUse
 from ..decision.errors import error_text
 from ..decision.events import BudgetRefused
 from ..providers._logging import log_warning
+from ..providers._outage import Outage
 from ..providers.prices import Prices
 from ..records.sqlite_file import FAILURES
 from .budget_store import EVERYBODY, PROCESS_SECONDS, BudgetRequest, BudgetStore

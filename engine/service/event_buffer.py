@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from ..base.outage import Outages
 from ..decision import Event
 from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import RunLost
+from ..providers._outage import Outages
 from ..records.deduplication import Deduplicator
 from ..records.event_redaction import StreamRedactor
 from ..records.format import DrainedChunk, Redact, encode_line

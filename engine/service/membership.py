@@ -15,9 +15,9 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from ..base.outage import Outage
 from ..decision.errors import error_text
 from ..providers._logging import log_warning
+from ..providers._outage import Outage
 from ..store.base import Orphan, Process, Store, StoreError
 from ..store.leases import all_restore_messages, evict_dead, this_process
 from .ownership import HeldLease

@@ -18,7 +18,6 @@ from typing import Any
 import anyio.lowlevel
 from msgspec.structs import replace
 
-from ..base.outage import Outage
 from ..base.sanitize import one_line
 from ..decision import Event, Policy
 from ..decision import events as ev
@@ -30,6 +29,7 @@ from ..formats.otlp_spans import RequestSpan, conversation_of, operation, read_r
 from ..formats.otlp_values import Span
 from ..formats.parsing import first_text, format_time, parse_time
 from ..providers._logging import log_warning
+from ..providers._outage import Outage
 from ..providers.clock import Clock, SystemClock
 from ..records.format import Redact
 from ..store.base import NewSession, Store, StoreError

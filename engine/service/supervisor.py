@@ -8,13 +8,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from ..base.outage import Outages
 from ..decision import UserMessage
 from ..decision.errors import error_text
 from ..durability import ProviderAway, ResumeRefused, RunLost
 from ..engine import Engine
 from ..observers.logging import log_run_end
 from ..providers._logging import log_warning
+from ..providers._outage import Outages
 from ..records.format import Redact
 from ..run import Run
 from ..session import Session

@@ -18,9 +18,9 @@ from sqlalchemy import BigInteger, Column, Connection, Engine, Integer, MetaData
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-from ...base.outage import Outage
 from ...decision import WrongUse
 from ...durability import ResultNotStored, RunLost
+from ...providers._outage import Outage
 from ...store.write_thread import DatabaseAway, Write, WriteThread
 from .client import APPLICATION, JsonSerializer, JsonText, error_text
 from .database_url import DatabaseUrl

@@ -31,8 +31,8 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, Tele
 from temporalio.service import PayloadLimitsConfig, RetryConfig, RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from ...base.outage import Outage
 from ...decision import WrongUse
+from ...providers._outage import Outage
 
 _T = TypeVar("_T")
 

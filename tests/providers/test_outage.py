@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 import pytest
-from endstop.base.outage import REPEAT_SECONDS, Outage, Outages
+from endstop.providers._outage import REPEAT_SECONDS, Outage, Outages
 
 
 class Seconds:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from time import monotonic
 
-from ..providers._logging import log
+from ._logging import log
 
 REPEAT_SECONDS = 60.0
 """Seconds after a warning in which no other one of the same outage is logged."""
