@@ -10,9 +10,9 @@ from pathlib import Path
 from time import monotonic
 from typing import NoReturn
 
-from ..base.outage import Outage
 from ..decision.errors import error_text
 from ..providers._logging import log, log_warning
+from ..providers._outage import Outage
 from ..providers.clock import Clock
 from ..records.retention import delete_old_records
 

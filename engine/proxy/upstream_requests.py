@@ -9,11 +9,11 @@ import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
-from ..base.outage import Outage
 from ..budget import FIRST
 from ..decision import Usage
 from ..decision.errors import error_text
 from ..providers._logging import log_warning
+from ..providers._outage import Outage
 from ..providers.errors import ProviderError, Unreachable
 from ..records.known_secrets import KnownSecrets
 from .agent_replies import copy_reply, error_reply
