@@ -141,7 +141,8 @@ class Proxy:
         self._ended: asyncio.Future[None] | None = None
         """Set at the end of a request, for whoever waits for that."""
         limits = None if options.dry_run else budgets
-        self._requests = UpstreamRequests(options.upstream, limits, self.statistics, self._secrets)
+        now = self._clock.now
+        self._requests = UpstreamRequests(options.upstream, limits, self.statistics, self._secrets, now)
         self._streaming = UpstreamStreaming(enabled=options.stream_upstream, completion=options.completion)
         until = UntilExchanges(self._requests, self.statistics, self._secrets, self._who_left, self._clock)
         self._forwarder = Forwarder(self._requests, self._streaming, until, self._who_left, self._clock)
