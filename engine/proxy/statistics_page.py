@@ -53,6 +53,8 @@ class ProxyCounts:
         """Requests let through because the store of the budgets failed."""
         self.unfollowed_runs = 0
         """Runs that could no longer be followed, because a policy raised or a response could not be read."""
+        self.unrecorded_runs = 0
+        """Runs whose record could not be written."""
         self.usage = Usage()
         self.estimated_tokens = 0
         """Number of tokens in `usage` that no provider reported."""
@@ -114,6 +116,11 @@ class Statistics:
         for counts in (self.total, self.day):
             counts.unfollowed_runs += 1
 
+    def count_unrecorded_run(self) -> None:
+        """Count a run whose record could not be written: once a run."""
+        for counts in (self.total, self.day):
+            counts.unrecorded_runs += 1
+
     def count_dry_stop(self, reason: str) -> None:
         """Count a run that a dry run would have stopped here."""
         for counts in (self.total, self.day):
@@ -140,6 +147,7 @@ def metrics(statistics: Statistics, running: int, runs: int, *, open_budgets: bo
         ("open_budget_requests_total", "counter", "", {"": total.open_budgets}),
         ("budgets_open", "gauge", "", {"": int(open_budgets)}),
         ("unfollowed_runs_total", "counter", "", {"": total.unfollowed_runs}),
+        ("unrecorded_runs_total", "counter", "", {"": total.unrecorded_runs}),
         ("requests_in_progress", "gauge", "", {"": running}),
         ("known_runs", "gauge", "", {"": runs}),
     ]
@@ -190,6 +198,7 @@ def page(statistics: Statistics, running: int, upstream: str, *, dry_run: bool, 
     failed = {
         "requests let through because the store of the budgets failed": day.open_budgets,
         "runs that could no longer be followed": day.unfollowed_runs,
+        "runs whose record could not be written": day.unrecorded_runs,
     }
     if any(failed.values()):
         tables.append(("Failures of the proxy", {said: count for said, count in failed.items() if count}))
