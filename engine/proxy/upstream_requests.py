@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from uuid import uuid4
 
 import aiohttp
@@ -92,16 +93,26 @@ class UpstreamRequests:
         is not the agent's.
         """
         data = body if incoming.body_exists else None
-        got = True
+        got, began = True, perf_counter()
         try:
             reply = await self._connections.request(incoming.method, path or incoming.raw_path, headers, data)
             got = not is_refusal(reply.status)
+            self._count_reply(reply, began)
             return reply
-        except aiohttp.ClientConnectorError:
-            got = False
+        except aiohttp.ClientError as error:
+            got = not isinstance(error, aiohttp.ClientConnectorError)
+            self._statistics.count_reply(None, perf_counter() - began)
             raise
         finally:
             sent(got)
+
+    def _count_reply(self, reply: aiohttp.ClientResponse, began: float) -> None:
+        """Count a reply that has begun, and later its end: its connection is then released, or closed at a cut."""
+        self._statistics.count_reply(reply.status, perf_counter() - began)
+        if reply.connection is None:
+            self._statistics.count_whole(perf_counter() - began)
+        else:
+            reply.connection.add_callback(lambda: self._statistics.count_whole(perf_counter() - began))
 
     async def send_changed(
         self, incoming: web.Request, body: bytes, sent: Callable[[bool], None], path: str = ""

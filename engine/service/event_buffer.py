@@ -42,6 +42,7 @@ class EventBuffer:
         the store are reported to it. None: one of a process that shares the store with nobody.
     flush_interval: seconds until an event is stored even without a flush. With it a flush waits for an unreachable
         store, however long, instead of ending the run. None: only a flush and `COMMIT_EVENTS` store events.
+    on_event: called with each event that happens. It must neither wait nor raise.
     """
 
     path: str | None = None
@@ -59,6 +60,7 @@ class EventBuffer:
         ownership: RunOwnership | None = None,
         flush_interval: float | None = None,
         deduplicate: bool = True,
+        on_event: Callable[[Event], None] | None = None,
     ) -> None:
         self.run_id = run_id
         self.first = 1
@@ -79,6 +81,7 @@ class EventBuffer:
         self._frames: list[Frame] = []
         self.notifier = Notifier()
         """Notified of each event."""
+        self._on_event = on_event
         self._deduplicator = Deduplicator(in_file=False) if deduplicate else None
         self._pending: list[bytes] = []
         """Lines that are not stored yet, from number `_stored + 1` on."""
@@ -97,6 +100,8 @@ class EventBuffer:
         self._ownership.raise_if_lost()
         if isinstance(event, DrainedChunk):
             return  # what a model still sent after a cut is not part of a stored run
+        if self._on_event is not None:
+            self._on_event(event)
         if not self.last:  # a resumed run does not start with event 1
             self.first, self.last, self._stored = event.seq, event.seq - 1, event.seq - 1
         line = encode_line(event)
