@@ -119,7 +119,7 @@ PUBLIC = {
         ask_user attempt_completion finish_task report_blocked task_done think workspace_tools
     """,
     "endstop.observers": """
-        log_run progress traced
+        export_metrics log_run progress traced
     """,
     "endstop.testing.faults": """
         HARMLESS HOSTILE_ENDPOINTS INVARIANTS SECRETS FaultReport SecretShape SideEffects Violation by_step

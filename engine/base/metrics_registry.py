@@ -62,8 +62,8 @@ class ValueHistogram:
             yield bound, total
 
 
-OnChange = Callable[[Metric, Labels, float], None]
-"""Called with what was added to a counter, or with a value of a histogram."""
+OnValue = Callable[[Metric, Labels, float], None]
+"""Called with a value of a histogram."""
 
 
 class Metrics:
@@ -77,7 +77,7 @@ class Metrics:
         self.table = tuple(table)
         self._values: dict[str, dict[Labels, float]] = {}
         self._histograms: dict[str, dict[Labels, ValueHistogram]] = {}
-        self._on_change: tuple[OnChange, ...] = ()
+        self._on_value: tuple[OnValue, ...] = ()
         for metric in self.table:
             first: tuple[Labels, ...] = () if metric.labels or metric.kind == "gauge" else ((),)
             if metric.kind == "histogram":
@@ -85,16 +85,14 @@ class Metrics:
             else:
                 self._values[metric.name] = dict.fromkeys(first, 0)
 
-    def listen(self, on_change: OnChange) -> None:
-        """Call `on_change` for each change of a counter or histogram from now on. It must neither wait nor raise."""
-        self._on_change = (*self._on_change, on_change)
+    def listen(self, on_value: OnValue) -> None:
+        """Call `on_value` with each value of a histogram from now on. It must neither wait nor raise."""
+        self._on_value = (*self._on_value, on_value)
 
     def add(self, metric: Metric, *labels: str, amount: float = 1) -> None:
         """Add an amount, 0 or more, to a counter."""
         values = self._values[metric.name]
         values[labels] = values.get(labels, 0) + amount
-        for on_change in self._on_change:
-            on_change(metric, labels, amount)
 
     def observe(self, metric: Metric, value: float, *labels: str) -> None:
         """Add a value to a histogram."""
@@ -103,8 +101,8 @@ class Metrics:
         if histogram is None:
             histogram = histograms[labels] = ValueHistogram(metric.buckets)
         histogram.add(value)
-        for on_change in self._on_change:
-            on_change(metric, labels, value)
+        for on_value in self._on_value:
+            on_value(metric, labels, value)
 
     def set(self, metric: Metric, values: Mapping[Labels, float]) -> None:
         """Replace all values of a gauge, or of a counter that is counted elsewhere. Empty: they are not known."""

@@ -62,10 +62,14 @@ UNPRICED = Metric(
     name="endstop_unpriced_responses_total", kind="counter",
     meaning="Responses without a known price, which the cost does not include",
 )  # fmt: skip
+FAILED_WRITES = Metric(
+    name="endstop_failed_writes_total", kind="counter",
+    meaning="Writes of events that the store did not take, because it is away or its disk is full; they are repeated",
+)  # fmt: skip
 
 RUN_METRICS = (
     STARTED, ENDED, FAILED, SUBAGENTS_ENDED, STEP_SECONDS, FIRST_TOKEN_SECONDS, TOOL_CALL_SECONDS, ATTEMPTS,
-    INPUT_TOKENS, CACHED_TOKENS, OUTPUT_TOKENS, ESTIMATED_TOKENS, COST, UNPRICED,
+    INPUT_TOKENS, CACHED_TOKENS, OUTPUT_TOKENS, ESTIMATED_TOKENS, COST, UNPRICED, FAILED_WRITES,
 )  # fmt: skip
 
 CUSTOM = "custom"
@@ -99,6 +103,10 @@ class RunCounter:
                 self._request_began = None
         elif (count := self._COUNT.get(kind)) is not None:
             count(self, event)
+
+    def count_failed_write(self) -> None:
+        """Count that events could not be stored."""
+        self._metrics.add(FAILED_WRITES)
 
     def _run_started(self, event: ev.RunStarted) -> None:
         self._metrics.add(STARTED, "new")

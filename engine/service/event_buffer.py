@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from ..decision import Event
 from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import RunLost
+from ..observers.agent_metrics import RunCounter
 from ..providers._logging import log_warning
 from ..records.deduplication import Deduplicator
 from ..records.event_redaction import StreamRedactor
 from ..records.format import DrainedChunk, Redact, encode_line
 from ..records.frames import Frame
-from ..store.base import EventBatch, LeaseLost, SequenceConflict, SessionLocked, Store
+from ..store.base import EventBatch, LeaseLost, SequenceConflict, SessionLocked, Store, StoreError
 from .ownership import RunOwnership
 
 RETRY_SECONDS = 0.5
@@ -42,7 +43,7 @@ class EventBuffer:
         the store are reported to it. None: one of a process that shares the store with nobody.
     flush_interval: seconds until an event is stored even without a flush. With it a flush waits for an unreachable
         store, however long, instead of ending the run. None: only a flush and `COMMIT_EVENTS` store events.
-    on_event: called with each event that happens. It must neither wait nor raise.
+    counter: counts what happens. None: nothing does.
     """
 
     path: str | None = None
@@ -60,7 +61,7 @@ class EventBuffer:
         ownership: RunOwnership | None = None,
         flush_interval: float | None = None,
         deduplicate: bool = True,
-        on_event: Callable[[Event], None] | None = None,
+        counter: RunCounter | None = None,
     ) -> None:
         self.run_id = run_id
         self.first = 1
@@ -81,7 +82,7 @@ class EventBuffer:
         self._frames: list[Frame] = []
         self.notifier = Notifier()
         """Notified of each event."""
-        self._on_event = on_event
+        self._counter = counter
         self._deduplicator = Deduplicator(in_file=False) if deduplicate else None
         self._pending: list[bytes] = []
         """Lines that are not stored yet, from number `_stored + 1` on."""
@@ -100,8 +101,8 @@ class EventBuffer:
         self._ownership.raise_if_lost()
         if isinstance(event, DrainedChunk):
             return  # what a model still sent after a cut is not part of a stored run
-        if self._on_event is not None:
-            self._on_event(event)
+        if self._counter is not None:
+            self._counter.take(event)
         if not self.last:  # a resumed run does not start with event 1
             self.first, self.last, self._stored = event.seq, event.seq - 1, event.seq - 1
         line = encode_line(event)
@@ -202,6 +203,10 @@ class EventBuffer:
             if not (batch.started or batch.resumed) or self._flush_interval is not None:
                 raise self._ownership.lose(str(error)) from None
             raise  # the run has not started: the caller gets the error
+        except StoreError:
+            if self._counter is not None:
+                self._counter.count_failed_write()
+            raise
         finally:
             self._commit_task = None
         del self._pending[: batch.last_seq - self._stored]

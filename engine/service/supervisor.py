@@ -147,7 +147,7 @@ class RunSupervisor:
             ownership=ownership,
             flush_interval=FLUSH_INTERVAL if self._shared else None,
             deduplicate=self._lease_keeper.peers_restore_messages,
-            on_event=RunCounter(self.metrics, subagent=subagent).take,
+            counter=RunCounter(self.metrics, subagent=subagent),
         )
 
     async def _store_end(self, buffer: EventBuffer) -> None:

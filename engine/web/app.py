@@ -96,9 +96,7 @@ def web(
         routes.append(otlp_route(state, partial(_owner, state=state), _check_open))
     if page:
         routes += [Route("/", _serve_page, methods=["GET"]), Route("/page/{name:path}", _serve_page, methods=["GET"])]
-    paths: dict[object, str] = {
-        route.endpoint: route.path for route in reversed(routes)
-    }  # all files of the page count with it
+    paths: dict[object, str] = {route.endpoint: route.path for route in reversed(routes)}  # files of the page: `/`
     counting = Middleware(RequestMiddleware, metrics=service.metrics, paths=paths, logs=access_log)
     middleware = [counting, security, *_cors(cors)]
     if isinstance(auth, BearerTokens):
