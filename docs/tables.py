@@ -130,6 +130,10 @@ def metrics() -> str:
     return "".join(tables)
 
 
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def _unit_of(metric: Metric) -> str:
     if metric.unit:
         return metric.unit
