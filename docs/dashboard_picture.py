@@ -2,8 +2,8 @@
 
     python docs/dashboard_picture.py postgresql://postgres@127.0.0.1:5432/scratch      # an empty database; 2 minutes
 
-A Prometheus server (Debian's package `prometheus`) scrapes, on loopback, an `endstop serve` that only takes requests, two
-workers, and a proxy. The provider is a small server here that is away for a while; one worker is killed and comes back.
+A Prometheus server (Debian's package `prometheus`) scrapes, on loopback, an `endstop serve` that only takes requests,
+two workers, and a proxy. The provider is a small server here that is away for a while; one worker is killed and comes back.
 The picture shows what the panels look like, and nothing about speed. `make docs` does not run this.
 """
 
@@ -15,7 +15,7 @@ import random
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from html import escape
 from pathlib import Path
 from socket import socket
@@ -81,9 +81,9 @@ class Provider:
             ({"delta": {}, "finish_reason": "tool_calls"}, {"usage": usage}),
         ):
             chunk = {"id": "x", "object": "chat.completion.chunk", "model": "mock", "choices": [{"index": 0, **choice}]}
-            await reply.write(b"data: " + json.dumps({**chunk, **more}).encode() + b"\n\n")
+            with suppress(ConnectionError):  # the response is cut
+                await reply.write(b"data: " + json.dumps({**chunk, **more}).encode() + b"\n\n")
             await asyncio.sleep(random.uniform(0, 0.1))
-        await reply.write(b"data: [DONE]\n\n")
         return reply
 
 
@@ -282,7 +282,8 @@ def drawn(found: dict[str, Any]) -> str:
 
 
 def _panel(panel: Panel, found: dict[str, Any]) -> Iterator[str]:
-    yield f'<rect width="{WIDE}" height="{HIGH}" rx="4" fill="#fff"/><text class="t" x="8" y="16">{escape(panel.title)}</text>'
+    yield f'<rect width="{WIDE}" height="{HIGH}" rx="4" fill="#fff"/>'
+    yield f'<text class="t" x="8" y="16">{escape(panel.title)}</text>'
     series = [
         (_legend(legend, one["metric"]), [(float(t), float(v)) for t, v in one["values"] if v not in ("NaN", "+Inf")])
         for query, legend in panel.queries

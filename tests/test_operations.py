@@ -22,7 +22,11 @@ HEADINGS = {
     "sessions-fail", "queue-grows", "budget-spent",
 }  # fmt: skip
 """The headings of the runbook that alerts lead to."""
-ELSEWHERE: set[str] = set()
+ELSEWHERE = {
+    "endstop_estimated_tokens_total", "endstop_proxy_budgets_open", "endstop_proxy_cost_usd_total",
+    "endstop_proxy_dry_run_stops_total", "endstop_proxy_estimated_tokens_total", "endstop_proxy_failed_requests_total",
+    "endstop_proxy_known_runs", "endstop_proxy_requests_in_progress",
+}  # fmt: skip
 """Metrics that only the page of metrics has."""
 _NAME = re.compile(r"\bendstop_\w+")
 _SELECTED = re.compile(r"\b(endstop_\w+)\{([^}]*)\}")

@@ -165,7 +165,8 @@ class RunCounter:
             return
         add = self._metrics.add
         add(INPUT_TOKENS, amount=usage.input_tokens)
-        add(CACHED_TOKENS, amount=usage.cached_tokens)
+        if usage.cached_tokens:
+            add(CACHED_TOKENS, amount=usage.cached_tokens)
         add(OUTPUT_TOKENS, amount=usage.output_tokens)
         if usage.estimated:
             add(ESTIMATED_TOKENS, amount=usage.input_tokens + usage.output_tokens)

@@ -9,14 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...base.metrics_registry import Labels, Metric
-from ...base.version import __version__
-from ...decision import WrongUse
-from ...decision.errors import error_text, missing_extra
+from ...decision.errors import error_text
 from ...decision.wrong_calls import explained
 from ...providers._logging import log_warning
+from .spans import open_meter
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import MeterProvider
+    from .spans import MeterProvider
 
 REFRESH_SECONDS = 15.0
 """How often the numbers are asked for that are not counted as things happen, such as those of the store."""
@@ -65,18 +64,12 @@ def export_metrics(service: Measured, meter_provider: MeterProvider | None = Non
 
     Raises WrongUse if OpenTelemetry is not installed.
     """
-    try:
-        from opentelemetry import metrics as otel
-    except ImportError as error:
-        raise missing_extra("export_metrics: OpenTelemetry is not installed", "otel", error) from None
-    if meter_provider is not None and not callable(getattr(meter_provider, "get_meter", None)):
-        raise WrongUse(f"export_metrics: meter_provider {meter_provider!r} has no method `get_meter`")
-    meter = otel.get_meter("endstop", __version__, meter_provider)
+    meter, observation = open_meter(meter_provider)
     histograms: dict[str, Any] = {}
 
     def observe(metric: Metric, _options: Any) -> Iterable[Any]:
         values = tuple(service.metrics.values(metric).items())  # at once: this may be another thread
-        return [otel.Observation(value, dict(zip(metric.labels, labels, strict=True))) for labels, value in values]
+        return [observation(value, dict(zip(metric.labels, labels, strict=True))) for labels, value in values]
 
     for metric in service.metrics.table:
         about = {"unit": _unit(metric), "description": metric.meaning}
