@@ -3,8 +3,8 @@
     python docs/dashboard_picture.py postgresql://postgres@127.0.0.1:5432/scratch      # an empty database; 2 minutes
 
 A Prometheus server (Debian's package `prometheus`) scrapes, on loopback, an `endstop serve` that only takes requests,
-two workers, and a proxy. The provider is a small server here that is away for a while; one worker is killed and comes back.
-The picture shows what the panels look like, and nothing about speed. `make docs` does not run this.
+two workers, and a proxy. The provider is a small server here that is away for a while; one worker is killed, and comes
+back. The picture shows what the panels look like, and nothing about speed. `make docs` does not run this.
 """
 
 from __future__ import annotations
