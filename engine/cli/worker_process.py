@@ -88,7 +88,12 @@ class WorkerDaemon:
             yield listening
 
     async def _work(self, daemon: DaemonProcess, listening: socket.socket | None) -> None:
-        async with operator_port(listening, health=self._health, unready_parts=self._unready_parts):
+        async with operator_port(
+            listening,
+            health=self._health,
+            unready_parts=self._unready_parts,
+            metrics=self._service.metrics.current_text,
+        ):
             await self._serve_queue(daemon, listening)
 
     def _health(self) -> dict[str, object]:

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from ..base.metrics_registry import MEDIA_TYPE as PROMETHEUS
 from ..process.listening import is_loopback
-from ..process.prometheus import MEDIA_TYPE as PROMETHEUS
 from .idle_connections import TimedRunner
 from .problems import MEDIA_TYPE, HttpError, encode_problem
 from .request_checks import SECURITY_HEADERS, check_host
@@ -24,14 +24,14 @@ def operator_app(
     *,
     health: Callable[[], Mapping[str, object]],
     unready_parts: Callable[[], Awaitable[Sequence[str]]],
-    metrics: Callable[[], Awaitable[str]] | None = None,
+    metrics: Callable[[], Awaitable[str]],
     any_host: bool = False,
 ) -> web.Application:
     """Return the app of an operator's port.
 
     `/health` answers with what `health` returns as long as the process lives. `/ready` answers 200, or 503 with the
-    names that `unready_parts` returns. `/metrics` has the text that `metrics` returns, in Prometheus' format; None: no
-    such path. any_host: whether `Host` may be any name; otherwise only names of this machine are served.
+    names that `unready_parts` returns. `/metrics` has the text that `metrics` returns, in Prometheus' format. any_host:
+    whether `Host` may be any name; otherwise only names of this machine are served.
     """
 
     async def read_health(request: web.Request) -> web.Response:
@@ -42,6 +42,9 @@ def operator_app(
         if not parts:
             return web.json_response({"status": "ok"}, headers=_HEADERS)
         return _problem(HttpError(503, "not_ready", f"not ready: {' and '.join(parts)}"), retry=True)
+
+    async def read_metrics(request: web.Request) -> web.Response:
+        return web.Response(body=(await metrics()).encode(), headers={**_HEADERS, "Content-Type": PROMETHEUS})
 
     @web.middleware
     async def check(
@@ -57,14 +60,7 @@ def operator_app(
     app = web.Application(middlewares=[check])
     app.router.add_get("/health", read_health)
     app.router.add_get("/ready", read_readiness)
-    if metrics is not None:
-        read = metrics
-
-        async def read_metrics(request: web.Request) -> web.Response:
-            headers = {**_HEADERS, "Content-Type": PROMETHEUS}
-            return web.Response(body=(await read()).encode(), headers=headers)
-
-        app.router.add_get("/metrics", read_metrics)
+    app.router.add_get("/metrics", read_metrics)
     return app
 
 
@@ -81,7 +77,7 @@ async def operator_port(
     *,
     health: Callable[[], Mapping[str, object]],
     unready_parts: Callable[[], Awaitable[Sequence[str]]],
-    metrics: Callable[[], Awaitable[str]] | None = None,
+    metrics: Callable[[], Awaitable[str]],
 ) -> AsyncIterator[None]:
     """Serve an operator's port while entered; see `operator_app`. listening: its socket; None: there is no port."""
     if listening is None:

@@ -36,6 +36,8 @@ POLL_SECONDS = 0.5
 """Seconds between the checks of a waiting request for amounts that other processes have settled."""
 STORE_SECONDS = 3.0
 """Maximum seconds that a request waits for the store."""
+LOOK_SECONDS = 1.0
+"""Maximum seconds that a look at what is left waits for the store."""
 RETRY_SECONDS = 5.0
 """Seconds until a store that failed is tried again."""
 
@@ -119,6 +121,32 @@ class DayBudgets:
     def _budgets_of(self, key: str) -> dict[bytes, dict[str, float]]:
         budgets = {EVERYBODY: self._everybody} if self._everybody else {}
         return budgets | ({self._store.digest(key): self._each_key} if self._each_key else {})
+
+    @property
+    def limits(self) -> Mapping[str, Mapping[str, float]]:
+        """The daily limits by their names: those of `everybody`, and those of each `key`; empty for none."""
+        return {"everybody": self._everybody, "key": self._each_key}
+
+    async def left(self) -> Mapping[str, Mapping[str, float]] | None:
+        """Return what is left today of each limit, by its name as in `limits`; of keys, the least that one has left.
+
+        Returns None if that is not known within `LOOK_SECONDS`.
+        """
+        ask = partial(self._store.most_spent, self._today())
+        try:
+            if self._thread is None:
+                spent = ask()
+            elif self.problem:
+                return None
+            else:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    spent = await asyncio.get_running_loop().run_in_executor(self._thread, partial(self._attempt, ask))
+        except (TimeoutError, OSError, *FAILURES):
+            return None
+        return {
+            budget: {name: max(0.0, limit - (getattr(used, name) or 0)) for name, limit in limits.items()}
+            for (budget, limits), used in zip(self.limits.items(), spent, strict=True)
+        }
 
     async def _ask(self, request: BudgetRequest) -> BudgetRefused | bool | None:
         """Return the store's answer to a request; None if the store fails."""

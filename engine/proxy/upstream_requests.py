@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from uuid import uuid4
 
 import aiohttp
@@ -102,25 +103,35 @@ class UpstreamRequests:
         is not the agent's.
         """
         data = body if incoming.body_exists else None
-        got = True
+        got, began = True, perf_counter()
         try:
             reply = await self._connections.request(incoming.method, path or incoming.raw_path, headers, data)
             got = not is_refusal(reply.status)
-            self._note_reply(reply)
+            self._note_reply(reply, began)
             return reply
         except aiohttp.ClientError as error:
             got = not isinstance(error, aiohttp.ClientConnectorError)
+            self._statistics.count_reply(None, perf_counter() - began)
             self._outage.failed(error=self._secrets(self._connections.failure_text(error)))
             raise
         finally:
             sent(got)
 
-    def _note_reply(self, reply: aiohttp.ClientResponse) -> None:
-        """Note whether the provider, or a gateway before it, answers at all."""
+    def _note_reply(self, reply: aiohttp.ClientResponse, began: float) -> None:
+        """Note whether the provider, or a gateway before it, answers at all, and count the reply."""
         if reply.status >= SERVER_ERRORS:
             self._outage.failed(error=f"HTTP {reply.status} {reason_of(reply)}")
         else:
             self._outage.over()
+        self._count_reply(reply, began)
+
+    def _count_reply(self, reply: aiohttp.ClientResponse, began: float) -> None:
+        """Count a reply that has begun, and later its end: its connection is then released, or closed at a cut."""
+        self._statistics.count_reply(reply.status, perf_counter() - began)
+        if reply.connection is None:
+            self._statistics.count_whole(perf_counter() - began)
+        else:
+            reply.connection.add_callback(lambda: self._statistics.count_whole(perf_counter() - began))
 
     async def send_changed(
         self, incoming: web.Request, body: bytes, sent: Callable[[bool], None], path: str = ""

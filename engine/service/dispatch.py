@@ -43,6 +43,7 @@ from .active import ActiveSession, ActiveSessions
 from .admission import Admission, check_unanswered, redacted
 from .errors import Conflict, busy, check_runs_here, too_many_of_yours
 from .history import load_runs
+from .service_metrics import PUT_BACK
 from .session_queries import SessionQueries, session_and_active
 from .supervisor import RunSupervisor, clock_of
 
@@ -249,6 +250,7 @@ class QueueDispatcher:
     async def adopt(self, orphans: Sequence[Orphan]) -> None:
         """Put the runs of dead processes back into the queue, for any process to continue."""
         waiting = await self._store.requeue([orphan.session_id for orphan in orphans])
+        self._count_put_back("died", waiting)
         for orphan in orphans:
             if orphan.session_id in waiting:
                 log_warning(
@@ -261,7 +263,7 @@ class QueueDispatcher:
     async def hand_over(self, jobs: Sequence[Job]) -> None:
         """Put the unfinished runs of this process, which is stopping, back into the queue for other processes."""
         try:
-            await self._store.requeue([job.session_id for job in jobs])
+            self._count_put_back("stopping", await self._store.requeue([job.session_id for job in jobs]))
             for job in jobs:
                 await self._queue.recover(job.run_id)
         except OSError as error:  # the others notice when the lease of this process expires
@@ -269,8 +271,13 @@ class QueueDispatcher:
 
     async def resubmit_lost(self, seconds: float) -> None:
         """Resubmit runs that have been queued for `seconds` or more: their submission to the queue may have failed."""
-        for orphan in (await self._store.queued(seconds))[:RESUBMIT_LIMIT]:
+        lost = (await self._store.queued(seconds))[:RESUBMIT_LIMIT]
+        self._count_put_back("waiting", lost)
+        for orphan in lost:
             await self._recover(orphan)
+
+    def _count_put_back(self, why: str, runs: Sequence[object]) -> None:
+        self._supervisor.metrics.add(PUT_BACK, why, amount=len(runs))
 
     async def _recover(self, orphan: Orphan) -> None:
         assert orphan.run_id is not None

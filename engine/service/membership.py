@@ -15,12 +15,14 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from ..base.metrics_registry import Metrics
 from ..decision.errors import error_text
 from ..providers._logging import log_warning
 from ..providers._outage import Outage
 from ..store.base import Orphan, Process, Store, StoreError
 from ..store.leases import all_restore_messages, evict_dead, this_process
 from .ownership import HeldLease
+from .service_metrics import EVICTED, LEASES_LOST
 
 RENEWALS_PER_LEASE = 3
 """How often a lease is renewed before it would expire."""
@@ -39,12 +41,20 @@ class LeaseKeeper:
     kind: name of this kind of process, for people to read.
     lease: seconds until an unrenewed lease expires; more than 0.
     about: added to `Process.about`, which other processes can read.
+    metrics: count evictions.
     """
 
     def __init__(
-        self, store: Store, *, kind: str, lease: float, about: Mapping[str, str] = MappingProxyType({})
+        self,
+        store: Store,
+        metrics: Metrics,
+        *,
+        kind: str,
+        lease: float,
+        about: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._store = store
+        self._metrics = metrics
         self._kind = kind
         self._about = about
         self.lease = lease
@@ -113,6 +123,7 @@ class LeaseKeeper:
                 self._store_outage.over()
                 if not still_member:
                     log_warning("this process was taken for dead, as its lease expired", process_id=process.id)
+                    self._metrics.add(LEASES_LOST)
                     self.evicted.set()
                     return
                 self.held.valid_until = began + self.lease  # counted from before the request, which may have been slow
@@ -135,6 +146,7 @@ class LeaseKeeper:
     async def _evict_dead(self, adopt: AdoptOrphans) -> None:
         """Evict dead processes, and pass the sessions that no member of the store holds to `adopt`."""
         for dead in await evict_dead(self._store, by_lease=monotonic() >= self._evicts_from):
+            self._metrics.add(EVICTED)
             log_warning("evicted a dead process", process_id=dead.id, host=dead.host, pid=dead.pid)
         if not self.peers_restore_messages:  # it stays so: the store refuses older processes that start later
             self.peers_restore_messages = await all_restore_messages(self._store)

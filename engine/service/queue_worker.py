@@ -25,6 +25,7 @@ from .event_buffer import WAITS
 from .history import load_runs
 from .membership import LeaseKeeper
 from .ownership import RunOwnership
+from .service_metrics import PUT_BACK
 from .supervisor import RunSupervisor
 
 RETRY_SECONDS = 0.5
@@ -151,7 +152,8 @@ class QueueWorker:
         elif ownership.token is not None and not (ownership.lease and ownership.lease.evicted.is_set()):
             with suppress(StoreError):  # then resubmit_lost finds it after a while
                 # for the process that the queue gave the job to, unless that was this one: it has claimed it by then
-                await self._store.requeue([job.session_id], token=ownership.token)
+                back = await self._store.requeue([job.session_id], token=ownership.token)
+                self._supervisor.metrics.add(PUT_BACK, "lost", amount=len(back))
 
     async def _load(self, job: Job, stored: StoredSession, steps: Steps) -> tuple[Session, Engine]:
         _, engine = self._admission.agent(job.agent)

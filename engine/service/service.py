@@ -53,6 +53,7 @@ from .lifecycle import Lifecycle
 from .membership import QUEUE, LeaseKeeper
 from .queue_worker import QueueWorker
 from .readiness import Readiness
+from .service_metrics import RECEIVED_ALARMS, RECEIVED_OPEN, RECEIVED_SESSIONS, RECEIVED_SPANS, ServiceMetrics
 from .session_queries import SessionQueries, session_and_active
 from .span_receiver import Receiving, SpanReceiver
 from .supervisor import RunSupervisor, clock_of
@@ -121,9 +122,11 @@ class Service(SessionQueries):
             client_until=allow_until if callable(allow_until) else UntilSettings.build if allow_until else None,
         )
         about = {} if queue is None else {QUEUE: type(queue).__name__}
-        lease_keeper = LeaseKeeper(self.store, kind=kind, lease=lease, about=about)
+        self.metrics = ServiceMetrics(self.store, lambda: self.running, receives=receiving is not None)
+        """What this process counts, and what the store says of all processes."""
+        lease_keeper = LeaseKeeper(self.store, self.metrics, kind=kind, lease=lease, about=about)
         supervisor = self._supervisor = RunSupervisor(
-            self.store, self._active_sessions, lease_keeper, shared=queue is not None
+            self.store, self._active_sessions, lease_keeper, self.metrics, shared=queue is not None
         )
         self._lifecycle = Lifecycle(
             self.agents,
@@ -152,6 +155,8 @@ class Service(SessionQueries):
             raise WrongUse("a service with a queue receives no spans: give `receiving` to one without a queue")
         self.receiver = None if receiving is None else SpanReceiver(self.store, self._active_sessions, receiving)
         """Receives spans of agents that run elsewhere; None: this service does not."""
+        if self.receiver is not None:
+            self.metrics.on_refresh = partial(_set_received, self.metrics, self.receiver)
 
     # ---- lifecycle
 
@@ -170,6 +175,7 @@ class Service(SessionQueries):
                 await self.receiver.close()
         finally:
             self._readiness.close()
+            self.metrics.close()
             await self._lifecycle.close()
 
     @asynccontextmanager
@@ -416,3 +422,11 @@ class Service(SessionQueries):
 def _checked(what: str, given: Answer) -> Answer:
     """Return the answer, in words as a message. Raises WrongUse if it is invalid."""
     return given if isinstance(given, Approve | Deny) else user_message(given, what)
+
+
+def _set_received(metrics: ServiceMetrics, receiver: SpanReceiver) -> None:
+    counts = receiver.counts
+    metrics.set(RECEIVED_OPEN, {(): receiver.open_sessions})
+    metrics.set(RECEIVED_SESSIONS, {(): counts.sessions})
+    metrics.set(RECEIVED_SPANS, {(kind,): count for kind, count in counts.spans.items()})
+    metrics.set(RECEIVED_ALARMS, {(reason,): count for reason, count in counts.alarms.items()})

@@ -35,8 +35,10 @@ class MakeBuffer(Protocol):
         redact: Redact | None,
         ownership: RunOwnership,
         resumed: int,
+        *,
+        subagent: bool,
     ) -> EventBuffer:
-        """Make it. resumed: how often the run was resumed."""
+        """Make it. resumed: how often the run was resumed. subagent: whether it is the run of a sub-agent."""
         ...
 
 
@@ -89,7 +91,7 @@ class StoredSubagents:
             await self._store.add(self._new(session, title_of(redacted(title, redact)), now()))
         before = await self._store.run(run.id) if session.interrupted else None
         resumed = 0 if before is None else len(before.resumed_at) + 1
-        buffer = self._make_buffer(session.id, run.id, now, redact, active.ownership, resumed)
+        buffer = self._make_buffer(session.id, run.id, now, redact, active.ownership, resumed, subagent=True)
         session.record = buffer
         active.attach_run(session, None, run, buffer)
         self._active_sessions.add_subagent(active)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,17 +13,19 @@ from ..decision import UserMessage
 from ..decision.errors import error_text
 from ..durability import ProviderAway, ResumeRefused, RunLost
 from ..engine import Engine
+from ..observers.agent_metrics import RunCounter
 from ..observers.logging import log_run_end
 from ..providers._logging import log_warning
 from ..providers._outage import Outages
 from ..records.format import Redact
 from ..run import Run
 from ..session import Session
-from ..store.base import Store, StoredMessage, StoredSession, StoreError
+from ..store.base import Store, StoredMessage, StoredRun, StoredSession, StoreError
 from .active import ActiveSession, ActiveSessions
 from .event_buffer import EventBuffer
 from .membership import LeaseKeeper
 from .ownership import RunOwnership
+from .service_metrics import LOST, START_SECONDS, ServiceMetrics
 from .stored_subagents import StoredSubagents
 
 T = TypeVar("T")
@@ -46,11 +49,18 @@ class RunSupervisor:
     """
 
     def __init__(
-        self, store: Store, active_sessions: ActiveSessions, lease_keeper: LeaseKeeper, *, shared: bool = False
+        self,
+        store: Store,
+        active_sessions: ActiveSessions,
+        lease_keeper: LeaseKeeper,
+        metrics: ServiceMetrics,
+        *,
+        shared: bool = False,
     ) -> None:
         self._store = store
         self._active_sessions = active_sessions
         self._lease_keeper = lease_keeper
+        self.metrics = metrics
         self._shared = shared
         self.outages = Outages()
         """What this process waits for: the store, and the queue."""
@@ -109,6 +119,14 @@ class RunSupervisor:
         if active.changed_elsewhere:
             self._spawn(self._apply_requests(active))
         await first_stored
+        if before is not None:
+            self._count_start(before, now())
+
+    def _count_start(self, before: StoredRun, at: str) -> None:
+        """Count how long a run waited in the queue before its first start. before: as it was stored then."""
+        if before.job is not None and before.status == "queued":
+            waited = datetime.fromisoformat(at) - datetime.fromisoformat(before.started_at)
+            self.metrics.observe(START_SECONDS, max(0.0, waited.total_seconds()))
 
     def _make_buffer(
         self,
@@ -119,6 +137,8 @@ class RunSupervisor:
         ownership: RunOwnership,
         resumed: int,
         message_ids: Sequence[str] = (),
+        *,
+        subagent: bool = False,
     ) -> EventBuffer:
         return EventBuffer(
             self._store,
@@ -132,6 +152,7 @@ class RunSupervisor:
             flush_interval=FLUSH_INTERVAL if self._shared else None,
             deduplicate=self._lease_keeper.peers_restore_messages,
             outages=self.outages,
+            counter=RunCounter(self.metrics, subagent=subagent),
         )
 
     async def _store_end(self, active: ActiveSession, run: Run, buffer: EventBuffer) -> None:
@@ -272,6 +293,7 @@ class RunSupervisor:
 
         With a queue another process continues it. Without one it is marked as interrupted, for a user to resume.
         """
+        self.metrics.add(LOST)
         active.ownership.lose(str(lost))
         await buffer.stop()
         if started and not self._shared:

@@ -33,9 +33,10 @@ from ..decision.wrong_calls import CheckedStruct, ExplainedStruct
 from ..durability import RunLost
 
 __all__ = [
-    "GOING", "LEASE", "EventBatch", "LeaseLost", "Membership", "NewSession", "Orphan", "OwnerLimitReached", "Page",
-    "Process", "QueuedRun", "SequenceConflict", "SessionBusy", "SessionFilter", "SessionLocked", "SessionStatus",
-    "Store", "StoreError", "StoredMessage", "StoredProcess", "StoredRun", "StoredSession",
+    "GOING", "LEASE", "EventBatch", "LeaseLost", "Membership", "NewSession", "Orphan", "Overview",
+    "OwnerLimitReached", "Page", "Process", "QueuedRun", "SequenceConflict", "SessionBusy", "SessionFilter",
+    "SessionLocked", "SessionStatus", "Store", "StoreError", "StoredMessage", "StoredProcess", "StoredRun",
+    "StoredSession",
 ]  # fmt: skip
 
 SessionStatus = Literal[
@@ -262,6 +263,18 @@ class StoredProcess(Process, frozen=True, kw_only=True):
     """Seconds until the lease expires; negative: since it expired."""
 
 
+class Overview(ExplainedStruct, frozen=True, kw_only=True):
+    """Numbers of all processes on the store together, at one moment."""
+
+    sessions: dict[SessionStatus, int]
+    """How many sessions are `queued`, `running`, `awaiting_input` and `interrupted`. Sub-agents are not counted, and
+    neither are sessions that have ended: there may be millions."""
+    oldest_queued_seconds: float | None
+    """For how long the session has been queued that waits longest, by the clock of the database. None: none waits."""
+    processes: tuple[StoredProcess, ...]
+    """All members, in the order in which they started."""
+
+
 class Orphan(ExplainedStruct, frozen=True, kw_only=True):
     """A session that is `running` or `queued`, and that no known process holds."""
 
@@ -296,6 +309,10 @@ class Membership(Protocol):
 
     async def processes(self) -> list[StoredProcess]:
         """Return all members, in the order in which they started."""
+        ...
+
+    async def overview(self) -> Overview:
+        """Return how many sessions wait or run, and all members. It is read as sessions are, not as leases."""
         ...
 
     async def evict(self, process_id: str, *, even_alive: bool = False) -> bool:

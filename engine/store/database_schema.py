@@ -165,3 +165,6 @@ applies to a query with it."""
 Index("endstop_sessions_running", SESSIONS.c.id, sqlite_where=RUNNING, postgresql_where=RUNNING)
 QUEUED = text("status = 'queued'")
 Index("endstop_sessions_queued", SESSIONS.c.id, sqlite_where=QUEUED, postgresql_where=QUEUED)
+RESTING = text("status IN ('awaiting_input', 'interrupted')")
+"""The condition for sessions that wait for a person."""
+Index("endstop_sessions_resting", SESSIONS.c.status, sqlite_where=RESTING, postgresql_where=RESTING)

@@ -10,9 +10,9 @@ import msgspec
 from sqlalchemy import Connection, Integer, Row, Select, bindparam, exists, func, literal_column, select, tuple_
 
 from ..decision import Image, Outcome, Question, WrongUse
-from .base import Orphan, Page, SessionFilter, StoredMessage, StoredRun, StoredSession
-from .database_schema import MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
-from .leases import now
+from .base import Orphan, Overview, Page, SessionFilter, SessionStatus, StoredMessage, StoredRun, StoredSession
+from .database_schema import MESSAGES, PAGES, PROCESSES, RESTING, RUNNING, RUNS, SESSIONS
+from .leases import now, processes
 from .transaction import ENDED, LAST_SEQ
 
 MAX_ROWS = 1000
@@ -140,6 +140,29 @@ def orphans(connection: Connection) -> list[Orphan]:
     lost = RUNNING, _NOT_HELD, SESSIONS.c.parent.is_(None)  # sub-agents continue with their callers
     rows = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent).where(*lost).order_by(SESSIONS.c.id)
     return [Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent) for row in connection.execute(rows)]
+
+
+_ROOTS = SESSIONS.c.parent.is_(None)
+_QUEUED_TOTAL = (
+    select(func.count(), func.min(RUNS.c.queued))
+    .select_from(SESSIONS)
+    .outerjoin(RUNS, RUNS.c.id == SESSIONS.c.run_id)
+    .where(SESSIONS.c.status == literal_column("'queued'"), _ROOTS)
+)
+_RUNNING_TOTAL = select(func.count()).select_from(SESSIONS).where(RUNNING, _ROOTS)
+_RESTING_TOTALS = select(SESSIONS.c.status, func.count()).where(RESTING, _ROOTS).group_by(SESSIONS.c.status)
+
+
+def overview(connection: Connection) -> Overview:
+    """Return how many sessions wait or run, and all members. Each total has a partial index of its own."""
+    waiting, since = connection.execute(_QUEUED_TOTAL).one()
+    sessions: dict[SessionStatus, int] = {"queued": waiting, "running": connection.execute(_RUNNING_TOTAL).scalar_one()}
+    sessions |= {"awaiting_input": 0, "interrupted": 0, **dict(map(tuple, connection.execute(_RESTING_TOTALS)))}
+    oldest = None
+    if since is not None:
+        oldest = max(0.0, (connection.execute(select(now(connection))).scalar_one() - since) / 1000)
+    members = tuple(processes(connection))
+    return Overview(sessions=sessions, oldest_queued_seconds=oldest, processes=members)
 
 
 def queued(connection: Connection, milliseconds: int) -> list[Orphan]:

@@ -20,6 +20,7 @@ from .base import (
     EventBatch,
     NewSession,
     Orphan,
+    Overview,
     Page,
     Process,
     QueuedRun,
@@ -211,6 +212,10 @@ class SqlStore:
     async def processes(self) -> list[StoredProcess]:
         """Implement `Membership.processes`."""
         return await self._lease(leases.processes)
+
+    async def overview(self) -> Overview:
+        """Implement `Membership.overview`."""
+        return await self._read(queries.overview)
 
     async def evict(self, process_id: str, *, even_alive: bool = False) -> bool:
         """Implement `Membership.evict`."""

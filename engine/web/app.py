@@ -38,7 +38,7 @@ from ..tools.function_roles import check_functions
 from .answer_limit import answer_in_time
 from .auth import Auth, BearerTokens, authenticate
 from .errors import error_response
-from .middleware import AccessLogMiddleware, QueryTokenMiddleware, SecurityMiddleware
+from .middleware import QueryTokenMiddleware, RequestMiddleware, SecurityMiddleware
 from .openapi import openapi_document
 from .otlp_route import otlp_route
 from .request_context import AppState, RequestContext
@@ -92,16 +92,16 @@ def web(
     rates = RequestRates(limits.requests_per_second, clock)
     state = AppState(service, auth, limits, Readers(limits), rates, clock)
     security = Middleware(SecurityMiddleware, auth=auth, hosts=hosts, origins=cors)
-    middleware = [security, *_cors(cors)]
-    if access_log:
-        middleware.insert(0, Middleware(AccessLogMiddleware))
-    if isinstance(auth, BearerTokens):
-        middleware.insert(0, Middleware(QueryTokenMiddleware))
     routes = [*_routes(OPERATIONS, state), _openapi_route(state)]
     if service.receiver is not None:
         routes.append(otlp_route(state, partial(_owner, state=state), _check_open))
     if page:
         routes += [Route("/", _serve_page, methods=["GET"]), Route("/page/{name:path}", _serve_page, methods=["GET"])]
+    paths: dict[object, str] = {route.endpoint: route.path for route in reversed(routes)}  # files of the page: `/`
+    counting = Middleware(RequestMiddleware, metrics=service.metrics, paths=paths, logs=access_log)
+    middleware = [counting, security, *_cors(cors)]
+    if isinstance(auth, BearerTokens):
+        middleware.insert(0, Middleware(QueryTokenMiddleware))
     app = Starlette(
         routes=routes,
         middleware=middleware,

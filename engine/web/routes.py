@@ -9,12 +9,11 @@ from typing import Any
 from starlette.responses import Response
 
 from ..analysis.verdict import SessionVerdict
+from ..base.metrics_registry import MEDIA_TYPE as PROMETHEUS
 from ..decision import Outcome
 from ..http.session_schemas import RequestQuery, RunResponse, SessionResponse
 from ..http.sse import MEDIA_TYPE as SSE
 from ..model_request import StepRequest
-from ..process.prometheus import MEDIA_TYPE as PROMETHEUS
-from ..process.prometheus import Family, prometheus_text
 from .ag_ui import RunAgentInput
 from .ag_ui_routes import run_agent, session_as_ag_ui
 from .errors import unready
@@ -115,18 +114,8 @@ async def read_readiness(context: RequestContext) -> Response:
 
 
 async def read_metrics(context: RequestContext) -> Response:
-    """Read what the server counts, in Prometheus' text format."""
-    service = context.service
-    families: list[Family] = [("running_sessions", "gauge", "", {"": service.running})]
-    if (receiver := service.receiver) is not None:
-        counts = receiver.counts
-        families += [
-            ("received_sessions_open", "gauge", "", {"": receiver.open_sessions}),
-            ("received_sessions_total", "counter", "", {"": counts.sessions}),
-            ("received_spans_total", "counter", "kind", counts.spans),
-            ("received_alarms_total", "counter", "reason", counts.alarms),
-        ]
-    return Response(prometheus_text("endstop", families), media_type=PROMETHEUS)
+    """Read the metrics of this process and of its store, in Prometheus' text format."""
+    return Response(await context.service.metrics.current_text(), media_type=PROMETHEUS)
 
 
 SESSION = "/sessions/{session_id}"

@@ -64,6 +64,7 @@ async def test_a_worker_says_that_it_is_not_ready_leaves_at_sigterm_and_another_
         async with ready("worker", *options, *port) as (process, url), httpx.AsyncClient(base_url=url) as client, queue:
             assert (await client.get("/health")).json() == {"status": "ok", "running": 0}
             assert (await client.get("/ready")).status_code == 200
+            assert "\nendstop_store_reachable 1\n" in (await client.get("/metrics")).text
             foreign = await client.get("/ready", headers={"host": "evil.example"})
             assert foreign.status_code == 421
             session = await queue.start("Go", owner="alice")
@@ -77,6 +78,7 @@ async def test_a_worker_says_that_it_is_not_ready_leaves_at_sigterm_and_another_
             assert answer.headers["retry-after"] == "5"
             assert "store" in answer.json()["detail"]
             assert (await client.get("/health")).status_code == 200, "it lives"
+            assert "\nendstop_store_reachable 0\n" in (await client.get("/metrics")).text
             process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(LEAVING):
                 _, err = await process.communicate()
