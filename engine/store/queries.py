@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Integer, Row, Select, bindparam, exists, func
 
 from ..decision import Image, Outcome, Question, WrongUse
 from .base import Orphan, Page, SessionFilter, StoredMessage, StoredRun, StoredSession
-from .database_schema import MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
+from .database_schema import DELETABLE, MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .leases import now
-from .transaction import ENDED, LAST_SEQ
+from .transaction import LAST_SEQ
 
 MAX_ROWS = 1000
 """The largest number of sessions, or of queued runs, in one result."""
@@ -32,6 +32,7 @@ _RUN = _RUNS.where(RUNS.c.id == bindparam("of"))
 _RUNS_OF = _RUNS.where(RUNS.c.session_id == bindparam("of")).order_by(RUNS.c.number)
 _NOT_HELD = ~exists().where(PROCESSES.c.id == SESSIONS.c.holder)
 _UNDELIVERED = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).order_by(MESSAGES.c.key)
+_ENDED_AT = tuple_(SESSIONS.c.updated_at, SESSIONS.c.id)
 
 
 def _pages() -> Select[int, int, bytes]:
@@ -119,20 +120,20 @@ def undelivered_messages(connection: Connection, session_id: str) -> list[Stored
     ]
 
 
-def expired(connection: Connection, before: str | None, keep: int | None, limit: int) -> list[str]:
-    """Return the ids of at most `limit` ended sessions, in no order.
+def latest_beyond(connection: Connection, keep: int) -> tuple[str, str] | None:
+    """Return `updated_at` and id of the latest ended session that is not among the `keep` latest; None: all are."""
+    latest = select(SESSIONS.c.updated_at, SESSIONS.c.id).where(DELETABLE).order_by(SESSIONS.c.updated_at.desc(), SESSIONS.c.id.desc())
+    row = connection.execute(latest.offset(keep).limit(1)).first()
+    return None if row is None else (row.updated_at, row.id)
 
-    They were last updated before a time, or are not among the `keep` latest.
+
+def expired(connection: Connection, last: tuple[str, str], limit: int) -> list[str]:
+    """Return the ids of at most `limit` ended sessions, oldest first.
+
+    last: `updated_at` and id of the latest one that may be among them.
     """
-    ended = select(SESSIONS.c.id).where(SESSIONS.c.status.in_(ENDED), SESSIONS.c.parent.is_(None))
-    found: list[str] = []
-    if before is not None:
-        query = ended.where(SESSIONS.c.updated_at < before).order_by(SESSIONS.c.updated_at).limit(limit)
-        found += connection.execute(query).scalars()
-    if keep is not None:
-        latest = ended.order_by(SESSIONS.c.updated_at.desc(), SESSIONS.c.id.desc()).offset(keep).limit(limit)
-        found += connection.execute(latest).scalars()
-    return list(dict.fromkeys(found))[:limit]
+    ended = select(SESSIONS.c.id).where(DELETABLE, _ENDED_AT <= last)
+    return list(connection.execute(ended.order_by(SESSIONS.c.updated_at, SESSIONS.c.id).limit(limit)).scalars())
 
 
 def orphans(connection: Connection) -> list[Orphan]:

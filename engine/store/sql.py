@@ -127,9 +127,11 @@ class SqlStore:
         """Implement `Store.forget`. Raises WrongUse if `before` is not a time or `keep` is negative."""
         if keep is not None and keep < 0:
             raise WrongUse(f"keep is {keep}, and must be 0 or more")
-        time = None if before is None else _normalize_time(before)
+        last = [] if before is None else [(_normalize_time(before), "")]
+        if keep is not None and (beyond := await self._read(queries.latest_beyond, keep)):
+            last.append(beyond)
         count = 0
-        while ids := await self._read(queries.expired, time, keep, CHUNK):
+        while last and (ids := await self._read(queries.expired, max(last), CHUNK)):
             deleted = await self._write(partial(Transaction.delete, ids=ids, ended=True))
             count += deleted
             if not deleted:  # another process has deleted them

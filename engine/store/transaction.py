@@ -29,11 +29,9 @@ from .base import (
     StoredMessage,
     StoreError,
 )
-from .database_schema import MESSAGES, PAGES, PROCESSES, QUEUED, RUNNING, RUNS, SESSIONS
+from .database_schema import DELETABLE, MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .leases import now
 
-ENDED = ("completed", "exhausted", "failed", "cancelled")
-"""The statuses of sessions that may be deleted by age or number."""
 LAST_SEQ = (
     select(PAGES.c.last_seq).where(PAGES.c.run == RUNS.c.key).order_by(PAGES.c.first_seq.desc()).limit(1)
 ).scalar_subquery()
@@ -170,7 +168,7 @@ class Transaction:
         """Delete sessions with all that belongs to them; returns how many. ended: only those that have ended."""
         self.flush()
         chosen = select(SESSIONS.c.id).where(SESSIONS.c.id.in_(ids))
-        found = list(self._execute(chosen.where(SESSIONS.c.status.in_(ENDED)) if ended else chosen).scalars())
+        found = list(self._execute(chosen.where(DELETABLE) if ended else chosen).scalars())
         whole = [*found, *self._subagents_of(found)]
         self.claims.changed.update(whole)
         self.claims.forget(*whole)
