@@ -30,9 +30,9 @@ _SESSION = _SESSIONS.where(SESSIONS.c.id == bindparam("of"))
 _RUNS = select(RUNS, func.coalesce(LAST_SEQ, 0).label("last_seq"))
 _RUN = _RUNS.where(RUNS.c.id == bindparam("of"))
 _RUNS_OF = _RUNS.where(RUNS.c.session_id == bindparam("of")).order_by(RUNS.c.number)
+_ORPHANS = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent, SESSIONS.c.owner)
 _NOT_HELD = ~exists().where(PROCESSES.c.id == SESSIONS.c.holder)
 _UNDELIVERED = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).order_by(MESSAGES.c.key)
-_ENDED_AT = tuple_(SESSIONS.c.updated_at, SESSIONS.c.id)
 
 
 def _pages() -> Select[int, int, bytes]:
@@ -122,7 +122,11 @@ def undelivered_messages(connection: Connection, session_id: str) -> list[Stored
 
 def latest_beyond(connection: Connection, keep: int) -> tuple[str, str] | None:
     """Return `updated_at` and id of the latest ended session that is not among the `keep` latest; None: all are."""
-    latest = select(SESSIONS.c.updated_at, SESSIONS.c.id).where(DELETABLE).order_by(SESSIONS.c.updated_at.desc(), SESSIONS.c.id.desc())
+    latest = (
+        select(SESSIONS.c.updated_at, SESSIONS.c.id)
+        .where(DELETABLE)
+        .order_by(SESSIONS.c.updated_at.desc(), SESSIONS.c.id.desc())
+    )
     row = connection.execute(latest.offset(keep).limit(1)).first()
     return None if row is None else (row.updated_at, row.id)
 
@@ -132,30 +136,29 @@ def expired(connection: Connection, last: tuple[str, str], limit: int) -> list[s
 
     last: `updated_at` and id of the latest one that may be among them.
     """
-    ended = select(SESSIONS.c.id).where(DELETABLE, _ENDED_AT <= last)
+    ended_at = tuple_(SESSIONS.c.updated_at, SESSIONS.c.id)
+    ended = select(SESSIONS.c.id).where(DELETABLE, ended_at <= last)
     return list(connection.execute(ended.order_by(SESSIONS.c.updated_at, SESSIONS.c.id).limit(limit)).scalars())
 
 
 def orphans(connection: Connection) -> list[Orphan]:
     """Return sessions that are running, and whose holder is not a member."""
     lost = RUNNING, _NOT_HELD, SESSIONS.c.parent.is_(None)  # sub-agents continue with their callers
-    rows = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent).where(*lost).order_by(SESSIONS.c.id)
-    return [Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent) for row in connection.execute(rows)]
+    rows = _ORPHANS.where(*lost).order_by(SESSIONS.c.id)
+    return [_orphan(row) for row in connection.execute(rows)]
 
 
 def queued(connection: Connection, milliseconds: int) -> list[Orphan]:
     """Return runs queued for at least that long, and not held by a member; oldest first."""
     rows = (
-        select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent, RUNS.c.job)
+        _ORPHANS.add_columns(RUNS.c.job)
         .join(RUNS, RUNS.c.id == SESSIONS.c.run_id)
         .where(SESSIONS.c.status == literal_column("'queued'"), _NOT_HELD)
         .where(RUNS.c.queued <= now(connection) - milliseconds)
         .order_by(RUNS.c.queued, SESSIONS.c.id)
         .limit(MAX_ROWS)
     )
-    return [
-        Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent, job=row.job) for row in connection.execute(rows)
-    ]
+    return [_orphan(row, row.job) for row in connection.execute(rows)]
 
 
 def make_cursor(session: StoredSession) -> str:
@@ -170,6 +173,10 @@ def parse_cursor(cursor: str) -> tuple[str, str]:
         return msgspec.json.decode(raw, type=tuple[str, str])
     except (binascii.Error, ValueError, msgspec.MsgspecError):
         raise WrongUse(f"{cursor[:100]!r} is not a cursor: use `next` of an earlier page") from None
+
+
+def _orphan(row: Row[Any], job: str | None = None) -> Orphan:
+    return Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent, owner=row.owner, job=job)
 
 
 def _session(row: Row[Any]) -> StoredSession:

@@ -20,7 +20,6 @@ from .base import (
     EventBatch,
     LeaseLost,
     NewSession,
-    OwnerLimitReached,
     Process,
     QueuedRun,
     SequenceConflict,
@@ -407,7 +406,7 @@ class Claims:
         self.changed.add(session_id)
 
     def queue(self, run: QueuedRun) -> None:
-        """Queue a run. Raises SessionBusy and OwnerLimitReached."""
+        """Queue a run. Raises SessionBusy."""
         found = self._found(run.session_id)
         if found is not None and (found.status, found.run_id) == ("queued", run.run_id):
             return
@@ -419,8 +418,6 @@ class Claims:
             raise StoreError(f"the session {run.session_id} {problem}")
         elif found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
             raise SessionBusy(f"the session {run.session_id} is {found.status}: {found.run_id}")
-        if run.owner_limit is not None:
-            self._check_owner_limit(found, run.owner_limit)
         resumed = found.run_id == run.run_id
         if resumed and found.status != "interrupted":
             raise StoreError(f"the run {run.run_id} is over: it is {found.status}")
@@ -514,14 +511,6 @@ class Claims:
     @property
     def _on_postgresql(self) -> bool:
         return self._connection.dialect.name == "postgresql"
-
-    def _check_owner_limit(self, found: Row[Any], most: int) -> None:
-        if self._on_postgresql:  # otherwise two at the same time would both stay under the limit
-            self._execute(select(func.pg_advisory_xact_lock(func.hashtext(f"endstop owner {found.owner}"))))
-        others = SESSIONS.c.owner == found.owner, SESSIONS.c.id != found.id, or_(RUNNING, QUEUED)
-        counted = select(func.count()).where(*others, SESSIONS.c.parent.is_(None))
-        if self._execute(counted).scalar_one() >= most:
-            raise OwnerLimitReached(f"{most} sessions of {found.owner!r} are queued or running, which is the limit")
 
     def _queue_run(self, run: QueuedRun, number: int | None) -> None:
         """Write the row of a queued run. number: None if the row exists already."""

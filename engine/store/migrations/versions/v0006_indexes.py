@@ -34,9 +34,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Restore the indexes of the version before."""
-    op.create_index(
-        "endstop_sessions_queued", "endstop_sessions", ["id"], sqlite_where=QUEUED, postgresql_where=QUEUED
-    )
+    op.create_index("endstop_sessions_queued", "endstop_sessions", ["id"], sqlite_where=QUEUED, postgresql_where=QUEUED)
     op.drop_index("endstop_runs_queued", "endstop_runs")
     op.drop_index("endstop_sessions_ended", "endstop_sessions")
     for columns in LISTED:
