@@ -32,6 +32,7 @@ _RUN = _RUNS.where(RUNS.c.id == bindparam("of"))
 _RUNS_OF = _RUNS.where(RUNS.c.session_id == bindparam("of")).order_by(RUNS.c.number)
 _ORPHANS = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent, SESSIONS.c.owner)
 _NOT_HELD = ~exists().where(PROCESSES.c.id == SESSIONS.c.holder)
+_ended_at = tuple_(SESSIONS.c.updated_at, SESSIONS.c.id)
 _UNDELIVERED = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).order_by(MESSAGES.c.key)
 
 
@@ -120,14 +121,16 @@ def undelivered_messages(connection: Connection, session_id: str) -> list[Stored
     ]
 
 
-def latest_beyond(connection: Connection, keep: int) -> tuple[str, str] | None:
-    """Return `updated_at` and id of the latest ended session that is not among the `keep` latest; None: all are."""
-    latest = (
-        select(SESSIONS.c.updated_at, SESSIONS.c.id)
-        .where(DELETABLE)
-        .order_by(SESSIONS.c.updated_at.desc(), SESSIONS.c.id.desc())
-    )
-    row = connection.execute(latest.offset(keep).limit(1)).first()
+def ended_before(connection: Connection, last: tuple[str, str] | None, skip: int) -> tuple[str, str] | None:
+    """Return `updated_at` and id of the latest ended session but for `skip` of them; None: there are no more.
+
+    last: the latest one that counts; None: all do.
+    """
+    ended = select(SESSIONS.c.updated_at, SESSIONS.c.id).where(DELETABLE)
+    if last is not None:
+        ended = ended.where(_ended_at <= last)
+    latest = ended.order_by(SESSIONS.c.updated_at.desc(), SESSIONS.c.id.desc()).offset(skip).limit(1)
+    row = connection.execute(latest).first()
     return None if row is None else (row.updated_at, row.id)
 
 
@@ -136,8 +139,7 @@ def expired(connection: Connection, last: tuple[str, str], limit: int) -> list[s
 
     last: `updated_at` and id of the latest one that may be among them.
     """
-    ended_at = tuple_(SESSIONS.c.updated_at, SESSIONS.c.id)
-    ended = select(SESSIONS.c.id).where(DELETABLE, ended_at <= last)
+    ended = select(SESSIONS.c.id).where(DELETABLE, _ended_at <= last)
     return list(connection.execute(ended.order_by(SESSIONS.c.updated_at, SESSIONS.c.id).limit(limit)).scalars())
 
 

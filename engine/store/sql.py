@@ -40,6 +40,9 @@ CHUNK = 50
 """How many sessions are deleted, interrupted or queued again in one transaction, so that other writes wait only a
 little."""
 
+SKIP = 5_000
+"""How many ended sessions one query passes over, so that none takes long."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -128,7 +131,7 @@ class SqlStore:
         if keep is not None and keep < 0:
             raise WrongUse(f"keep is {keep}, and must be 0 or more")
         last = [] if before is None else [(_normalize_time(before), "")]
-        if keep is not None and (beyond := await self._read(queries.latest_beyond, keep)):
+        if keep is not None and (beyond := await self._latest_beyond(keep)):
             last.append(beyond)
         count = 0
         while last and (ids := await self._read(queries.expired, max(last), CHUNK)):
@@ -137,6 +140,13 @@ class SqlStore:
             if not deleted:  # another process has deleted them
                 break
         return count
+
+    async def _latest_beyond(self, keep: int) -> tuple[str, str] | None:
+        """Return `updated_at` and id of the latest ended session that is not among the `keep` latest; None: all are."""
+        last = await self._read(queries.ended_before, None, min(keep, SKIP))
+        for skipped in range(SKIP, keep, SKIP):
+            last = last and await self._read(queries.ended_before, last, min(keep - skipped, SKIP))
+        return last
 
     # ---- messages
 
