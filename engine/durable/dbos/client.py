@@ -62,11 +62,12 @@ class DbosConnection:
     async def connect(cls, url: DatabaseUrl) -> DbosConnection:
         """Connect to DBOS's database, and create or upgrade its tables.
 
-        Raises WrongUse for settings that DBOS refuses and for a file that is not a database, ConnectionError if the
-        database cannot be reached or used.
+        Raises WrongUse for settings that DBOS refuses, for a file that is not a database and for a pooler by
+        transactions, ConnectionError if the database cannot be reached or used.
         """
         redirect_logs(url.secrets)
         with map_errors(url):
+            await asyncio.to_thread(url.check_sessions)
             client = DBOSClient(
                 system_database_url=url.url,
                 serializer=JsonSerializer(),
