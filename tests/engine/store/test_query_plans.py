@@ -24,7 +24,7 @@ from .statements import FOLDER, Executed, recorded, use
 
 ROWS = {"sqlite": 20_000, "postgresql": 100_000}
 """Enough for PostgreSQL, which reads a small table whatever indexes it has; SQLite's plans do not depend on it."""
-WITHOUT = {"database.py", "notify.py"}
+WITHOUT = {"database.py", "notify.py", "pooler_check.py"}
 """Files whose statements read no table of sessions: connections, migrations, and notifications."""
 BIG = ("endstop_sessions", "endstop_runs", "endstop_pages", "endstop_messages")
 
