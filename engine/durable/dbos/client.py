@@ -23,8 +23,7 @@ from ...durability import Job
 from ...providers._logging import log_warning
 from ...store.database import map_db_error
 from .database_url import DatabaseUrl
-from .limits import QueueLimits
-from .queued_runs import WAITING, QueuedRuns
+from .turns import WAITING, QueuedRuns
 
 APPLICATION = "endstop"
 """Our application name in DBOS's tables, which other applications may share."""
@@ -91,9 +90,14 @@ class DbosConnection:
         """Close all connections."""
         self._client.destroy()
 
-    async def register(self, queue: str, limits: QueueLimits, *, at_once: int, poll_seconds: float) -> None:
-        """Create the queue, or change its settings; the last process to do so decides for all."""
-        in_all, each = limits
+    async def register(
+        self, queue: str, *, at_once: int, in_all: int | None, each: int | None, poll_seconds: float
+    ) -> None:
+        """Create the queue, or change its settings; the last process to do so decides for all.
+
+        at_once: how many runs a process executes at the same time. in_all: how many all processes do, and each: how
+        many of those may be of one owner; None for no limit.
+        """
         with map_errors(self.url):
             if each is not None:
                 await asyncio.to_thread(self._queued.name_owners, queue)

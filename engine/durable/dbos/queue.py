@@ -12,7 +12,6 @@ from ...decision import WrongUse
 from ...decision.errors import missing_extra
 from ...decision.wrong_calls import checked
 from ...durability import Job, Work
-from .limits import QueueLimits
 
 if TYPE_CHECKING:
     from .client import DbosConnection
@@ -58,7 +57,7 @@ class Dbos:
         from .database_url import parse_database_url
 
         self._url = parse_database_url(url)
-        self._limits = QueueLimits(running_in_all, running_each)
+        self._in_all, self._each = running_in_all, running_each
         self._queue = queue
         self._poll_seconds = poll_seconds
         self._connection: DbosConnection | None = None
@@ -95,8 +94,11 @@ class Dbos:
         if at_once < 1:
             raise WrongUse(f"at_once={at_once} would never start a run: give 1 or more")
         connection = self._open
-        await connection.register(self._queue, self._limits, at_once=at_once, poll_seconds=self._poll_seconds)
-        worker = DbosWorker(connection, self._queue, process, work, self._limits, at_once=at_once)
+        in_all, each = self._in_all, self._each
+        await connection.register(
+            self._queue, at_once=at_once, in_all=in_all, each=each, poll_seconds=self._poll_seconds
+        )
+        worker = DbosWorker(connection, self._queue, process, work, at_once=at_once, in_all=in_all, each=each)
         async with worker.running():
             self._worker = worker
             try:

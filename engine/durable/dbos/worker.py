@@ -38,7 +38,6 @@ from .client import (
     escape_name,
     map_errors,
 )
-from .limits import QueueLimits
 from .step_results import Execution, StepResult, StepResults
 
 _CONNECTIONS = 5
@@ -68,14 +67,23 @@ class DbosWorker:
     current: DbosWorker | None = None
 
     def __init__(
-        self, connection: DbosConnection, queue: str, process: str, work: Work, limits: QueueLimits, *, at_once: int
+        self,
+        connection: DbosConnection,
+        queue: str,
+        process: str,
+        work: Work,
+        *,
+        at_once: int,
+        in_all: int | None,
+        each: int | None,
     ) -> None:
         self._connection = connection
         self._queue = queue
         self._process = process
         self._work = work
         self._at_once = at_once
-        self._limits = limits
+        self._in_all = in_all
+        self._each = each
         self._context = contextvars.copy_context()
         """Work runs in the context of whoever entered `working`, so that tools do not see the context of DBOS."""
         self._leaving = False
@@ -187,10 +195,11 @@ class DbosWorker:
         """
         if self._leaving or (len(self._executing) >= self._at_once and run not in self._executing):
             return True
-        in_all, each = self._limits if self._connection.url.is_a_file else QueueLimits()
-        if in_all is not None and run not in (await self._running())[:in_all]:
+        if not self._connection.url.is_a_file:
+            return False
+        if self._in_all is not None and run not in (await self._running())[: self._in_all]:
             return True
-        return each is not None and run not in (await self._running(beside=run))[:each]
+        return self._each is not None and run not in (await self._running(beside=run))[: self._each]
 
     async def _running(self, beside: str | None = None) -> list[str]:
         return await retry_transient(lambda: self._connection.running(self._queue, beside=beside))
