@@ -59,7 +59,7 @@ async def measure(store: SqlStore, rows: int) -> dict[Executed, float]:
     many_sessions.fill(store._database, rows)
     print(f"{rows:,} sessions made in {time.perf_counter() - began:.0f} s", file=sys.stderr)
     with recorded(store._database, explainer.explain):
-        await use(store)
+        await use(store, rows)
     await store.close()
     return explainer.took
 

@@ -24,8 +24,6 @@ from .others import process, waiting
 
 FOLDER = Path(package.__file__ or "").parent
 """The code of the store."""
-KEEP = 100_000
-"""How many ended sessions `use` leaves at most, of those that ended in the first minute."""
 
 
 class Executed(NamedTuple):
@@ -76,8 +74,8 @@ def _place(frame: FrameType | None) -> tuple[str, int]:
     return Path(frame.f_code.co_filename).name, frame.f_lineno
 
 
-async def use(store: SqlStore) -> None:
-    """Do everything that can be done with a store."""
+async def use(store: SqlStore, rows: int) -> None:
+    """Do everything that can be done with a store that has so many sessions of `many_sessions`."""
     await _claim_and_run(store)
     await _take_over(store)
     await _repeat(store)
@@ -92,7 +90,7 @@ async def use(store: SqlStore) -> None:
     await store.runs("old_7")
     await all_pages(store, "run_of_7")
     await store.delete("old_2")
-    assert await store.forget(before="2025-01-01T00:01:00+00:00", keep=KEEP) > 0
+    assert await store.forget(before="2025-01-01T00:01:00+00:00", keep=rows - rows // 50 - 200) > 0
 
 
 async def _claim_and_run(store: SqlStore) -> None:

@@ -45,7 +45,7 @@ def executed(
         await store.open()
         many_sessions.fill(store._database, rows)
         with recorded(store._database) as noted:
-            await use(store)
+            await use(store, rows)
         found.extend(noted)
 
     for dialect, store in stores.items():
