@@ -1,6 +1,6 @@
 """Indexes for listing sessions by status or agent, for deleting old sessions, and for runs that wait for long.
 
-Building them locks the tables against writing, for a few seconds at a million sessions.
+While they are built nothing can be written to the two tables.
 """
 
 from __future__ import annotations
