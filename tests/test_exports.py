@@ -65,7 +65,7 @@ PUBLIC = {
         store_at
     """,
     "endstop.store.base": """
-        EventBatch GOING LEASE LeaseLost Membership NewSession Orphan Overview OwnerLimitReached Page Process QueuedRun
+        EventBatch GOING LEASE LeaseLost Membership NewSession Orphan Overview Page Process QueuedRun
         SequenceConflict SessionBusy SessionFilter SessionLocked SessionStatus Store StoreError StoredMessage
         StoredProcess StoredRun StoredSession
     """,

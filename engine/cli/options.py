@@ -356,6 +356,13 @@ def add_queue(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="sessions that may run at once in all workers together (dbos; default: no limit)",
     )
+    group.add_argument(
+        "--max-running-each",
+        type=int,
+        metavar="N",
+        help="sessions of one owner that may run at once in all workers together, while more wait (dbos); without "
+        "workers: in this process, and more are refused (default: no limit)",
+    )
 
 
 def add_store(group: argparse._ArgumentGroup, meaning: str) -> None:

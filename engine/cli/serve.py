@@ -160,6 +160,7 @@ def command(args: argparse.Namespace) -> int:
         keep_days=args.keep_days,
         keep_sessions=args.keep_sessions,
         max_running=args.max_running,
+        max_running_each=args.max_running_each if args.workers is None else None,
         rate=args.rate or None,
         page=not args.no_page,
         quiet=args.quiet,
@@ -184,6 +185,8 @@ def _agents(args: argparse.Namespace) -> dict[str, Engine]:
 def _check(args: argparse.Namespace) -> None:
     if not 0 <= args.port <= 65535:
         raise WrongUse(f"--port is {args.port}: use 0 to 65535")
+    if args.max_running_each is not None and args.max_running_each < 1:
+        raise WrongUse(f"--max-running-each is {args.max_running_each}: use 1 or more")
     if args.workers is not None and args.workers < 0:
         raise WrongUse(f"--workers is {args.workers}: use 0 or more")
     if args.workers and not (args.model or args.api_base or args.provider):

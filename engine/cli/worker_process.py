@@ -139,20 +139,21 @@ def _stop_with_parent(daemon: DaemonProcess) -> None:
 
 def build_queue(args: argparse.Namespace) -> Queue:
     """Return the queue for `--queue`, not yet open. Raises WrongUse."""
-    most = args.max_running_everywhere
-    if most is not None and most < 1:
-        raise WrongUse(f"--max-running-everywhere is {most}: use 1 or more")
+    limits = {"--max-running-everywhere": args.max_running_everywhere, "--max-running-each": args.max_running_each}
+    for option, most in limits.items():
+        if most is not None and most < 1:
+            raise WrongUse(f"{option} is {most}: use 1 or more")
     name, _, place = args.queue.partition(":")
     match name:
         case "dbos":
             from ..durable.dbos import Dbos
 
-            return Dbos(place or _shared_store(args), running_in_all=most)
+            everywhere, each = limits.values()
+            return Dbos(place or _shared_store(args), running_in_all=everywhere, running_each=each)
         case "temporal":
-            if most is not None:
-                raise WrongUse(
-                    "--max-running-everywhere does not work with Temporal: limit each worker with --max-running"
-                )
+            for option, most in limits.items():
+                if most is not None:
+                    raise WrongUse(f"{option} does not work with Temporal: limit each worker with --max-running")
             return _temporal(args.queue, args.lease)
         case _:
             raise WrongUse(f"--queue is {mask_url(args.queue)!r}: give {_FORMS}")

@@ -14,7 +14,6 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..answers import Answer, calls_of, check_answers
 from ..approvals import Approve, Deny
@@ -30,7 +29,6 @@ from ..session import Session
 from ..store.base import (
     NewSession,
     Orphan,
-    OwnerLimitReached,
     QueuedRun,
     SessionBusy,
     SessionLocked,
@@ -41,7 +39,7 @@ from ..store.base import (
 from ..user_message import user_message
 from .active import ActiveSession, ActiveSessions
 from .admission import Admission, check_unanswered, redacted
-from .errors import Conflict, busy, check_runs_here, too_many_of_yours
+from .errors import Conflict, busy, check_runs_here
 from .history import load_runs
 from .service_metrics import PUT_BACK
 from .session_queries import SessionQueries, session_and_active
@@ -49,9 +47,6 @@ from .supervisor import RunSupervisor, clock_of
 
 REST_SECONDS = 5.0
 """Seconds to wait until the end of a finished run is stored; after that the session counts as busy."""
-RESUBMIT_LIMIT = 50
-"""How many runs `resubmit_lost` submits again in one call, oldest first. There is a limit because most runs that wait
-for long were not lost: the queue is just long."""
 
 
 class RunInput(Struct, frozen=True, kw_only=True):
@@ -207,9 +202,17 @@ class QueueDispatcher:
         self._admission.check_open()
         if named:
             await check_is_new(self._store, new.id)
-        job = Job(run_id=new_run_id(), session_id=new.id, agent=new.agent, opening="prompt", text=prompt.text)
-        job = replace(job, images=prompt.images, history=tuple(history))
-        return await self._supervisor.shielded(self._put_admitted(job, engine, new))
+        job = Job(
+            run_id=new_run_id(),
+            session_id=new.id,
+            agent=new.agent,
+            opening="prompt",
+            text=prompt.text,
+            images=prompt.images,
+            history=tuple(history),
+            owner=new.owner,
+        )
+        return await self._supervisor.shielded(self._put(job, engine, new))
 
     async def start_run(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
         """Store the next run of a session as queued; from then on no crash can lose it."""
@@ -218,7 +221,7 @@ class QueueDispatcher:
         check_runs_here(stored)
         check_can_start(stored, run_input)
         _, engine = self._admission.agent(stored.agent)
-        return await self._supervisor.shielded(self._put_admitted(await self._job(stored, run_input), engine))
+        return await self._supervisor.shielded(self._put(await self._job(stored, run_input), engine))
 
     async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
         """Return the session as stored: with a queue, no process knows more than the store."""
@@ -236,6 +239,7 @@ class QueueDispatcher:
             text=prompt.text,
             images=prompt.images,
             heard=tuple(message.id for message in messages),
+            owner=before.owner,
         )
         await self._put(job, engine)
 
@@ -270,11 +274,18 @@ class QueueDispatcher:
             log_warning("unfinished runs could not be put back into the queue yet", error=str(error))
 
     async def resubmit_lost(self, seconds: float) -> None:
-        """Resubmit runs that have been queued for `seconds` or more: their submission to the queue may have failed."""
-        lost = (await self._store.queued(seconds))[:RESUBMIT_LIMIT]
-        self._count_put_back("waiting", lost)
-        for orphan in lost:
-            await self._recover(orphan)
+        """Resubmit runs that have been queued for `seconds` or more and that the queue has lost.
+
+        Their submission may have failed, or the process that the queue gave them to died before it claimed them. Most
+        runs that wait for long were not lost: the queue is just long. Those are left alone, as a process may be about
+        to claim them.
+        """
+        waiting = {orphan.run_id: orphan for orphan in await self._store.queued(seconds) if orphan.run_id is not None}
+        if waiting:
+            lost = await self._queue.lost([*waiting], seconds)
+            self._count_put_back("waiting", lost)
+            for run_id in lost:
+                await self._recover(waiting[run_id])
 
     def _count_put_back(self, why: str, runs: Sequence[object]) -> None:
         self._supervisor.metrics.add(PUT_BACK, why, amount=len(runs))
@@ -284,7 +295,13 @@ class QueueDispatcher:
         if orphan.job is not None:
             job = msgspec.json.decode(orphan.job, type=Job)
         else:
-            job = Job(run_id=orphan.run_id, session_id=orphan.session_id, agent=orphan.agent, opening="resume")
+            job = Job(
+                run_id=orphan.run_id,
+                session_id=orphan.session_id,
+                agent=orphan.agent,
+                opening="resume",
+                owner=orphan.owner,
+            )
         try:
             await self._queue.recover(orphan.run_id)
             await self._queue.submit(job)
@@ -305,22 +322,10 @@ class QueueDispatcher:
             text=run_input.text,
             images=run_input.images,
             answers=tuple(_job_answer(call_id, answer) for call_id, answer in run_input.answers.items()),
+            owner=stored.owner,
         )
 
-    async def _put_admitted(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
-        """Queue a run. Raises TooMany if its owner has as many sessions running or queued as allowed.
-
-        A run that starts by itself (`start_run_for`) needs no limit: a run of the same owner has just ended.
-        """
-        owner_limit = self._admission.max_running_each
-        try:
-            return await self._put(job, engine, new, owner_limit=owner_limit)
-        except OwnerLimitReached:
-            raise too_many_of_yours(owner_limit or 0) from None
-
-    async def _put(
-        self, job: Job, engine: Engine, new: NewSession | None = None, *, owner_limit: int | None = None
-    ) -> StoredSession:
+    async def _put(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
         prompt = redacted(job.text, engine.config.record_options.redact) if job.opening == "prompt" else None
         queued = QueuedRun(
             session_id=job.session_id,
@@ -329,7 +334,6 @@ class QueueDispatcher:
             at=clock_of(engine)(),
             new=new,
             job=encode_line(job).decode(),
-            owner_limit=owner_limit,
         )
         try:
             await self._store.queue(queued)

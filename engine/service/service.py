@@ -68,8 +68,8 @@ class Service(SessionQueries):
     store: where sessions are stored: a path or `sqlite:///` URL, a `postgresql://` URL, or a store.
     grace: seconds that running sessions get to end by themselves when the service stops; 0 or more.
     max_running: sessions that may run at once in this process.
-    max_running_each: sessions of one owner that may run at once; None: any number. With a queue it holds for all
-        processes together, and queued sessions count as well.
+    max_running_each: without a queue: sessions of one owner that may run at once; more are refused. None: any number.
+        With a queue more wait: the limit is the queue's, for all processes together (`Dbos(running_each=...)`).
     keep_days: days after its last event when an ended session is deleted; None: never.
     keep_sessions: how many ended sessions are kept, the latest ones; None: all.
     heartbeat: seconds without an event after which `follow_run` and `follow_session` yield an empty sequence.
@@ -112,6 +112,11 @@ class Service(SessionQueries):
         check_not_negative(grace=grace, heartbeat=heartbeat, max_running=max_running, max_running_each=max_running_each)
         check_not_negative(keep_days=keep_days, keep_sessions=keep_sessions)
         check_positive(lease=lease)
+        if queue is not None and max_running_each is not None:
+            raise WrongUse(
+                "max_running_each does not work with a queue, where sessions wait instead of being refused: give the "
+                "limit to the queue of the workers, as in Dbos(url, running_each=10)"
+            )
         super().__init__(store_at(store) if isinstance(store, str) else store, ActiveSessions(), heartbeat)
         self._grace = grace
         admission = self._admission = Admission(

@@ -15,8 +15,7 @@ written for a claim is refused once there is a later one, even if the same proce
     ├── LeaseLost (and a RunLost)    this process was evicted
     ├── SessionLocked                another process holds the session, or its run is over
     ├── SequenceConflict             events do not continue what is stored
-    ├── SessionBusy                  the session is running or queued
-    └── OwnerLimitReached            the owner has as many sessions running or queued as allowed
+    └── SessionBusy                  the session is running or queued
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ from ..decision.wrong_calls import CheckedStruct, ExplainedStruct
 from ..durability import RunLost
 
 __all__ = [
-    "GOING", "LEASE", "EventBatch", "LeaseLost", "Membership", "NewSession", "Orphan", "Overview",
-    "OwnerLimitReached", "Page", "Process", "QueuedRun", "SequenceConflict", "SessionBusy", "SessionFilter",
-    "SessionLocked", "SessionStatus", "Store", "StoreError", "StoredMessage", "StoredProcess", "StoredRun",
-    "StoredSession",
+    "GOING", "LEASE", "EventBatch", "LeaseLost", "Membership", "NewSession", "Orphan", "Overview", "Page", "Process",
+    "QueuedRun", "SequenceConflict", "SessionBusy", "SessionFilter", "SessionLocked", "SessionStatus", "Store",
+    "StoreError", "StoredMessage", "StoredProcess", "StoredRun", "StoredSession",
 ]  # fmt: skip
 
 SessionStatus = Literal[
@@ -72,10 +70,6 @@ class SequenceConflict(StoreError):
 
 class SessionBusy(StoreError):
     """The session is running or queued already."""
-
-
-class OwnerLimitReached(StoreError):
-    """As many sessions of this owner are running or queued as allowed."""
 
 
 class NewSession(ExplainedStruct, frozen=True, kw_only=True):
@@ -179,8 +173,6 @@ class QueuedRun(ExplainedStruct, frozen=True, kw_only=True):
     job: str | None = None
     """A text that the store only keeps and `Store.queued` returns until the run starts. The service puts the `Job` for
     the queue here, as JSON."""
-    owner_limit: int | None = None
-    """How many sessions of its owner may be queued or running, this one included. None: any number."""
 
 
 @explained_attributes
@@ -282,6 +274,7 @@ class Orphan(ExplainedStruct, frozen=True, kw_only=True):
     run_id: str | None
     """The latest run. None: its process died before it stored one."""
     agent: str
+    owner: str = ""
     job: str | None = None
     """For a queued run: its `QueuedRun.job`."""
 
@@ -461,6 +454,6 @@ class Store(Membership, Protocol):
         """Queue a run: it and its session become `queued`, and nobody holds the session. Idempotent.
 
         Raises SessionBusy if the session is running (not counting one that was just created for this run) or another
-        run of it is queued, and OwnerLimitReached if the owner would have more than `owner_limit` sessions going.
+        run of it is queued.
         """
         ...

@@ -73,6 +73,8 @@ class HttpServer:
     keep_days: float | None
     keep_sessions: int | None
     max_running: int
+    max_running_each: int | None
+    """Without a queue: how many sessions of one owner may run at once; None: any number."""
     rate: float | None
     page: bool
     quiet: bool
@@ -109,6 +111,7 @@ class HttpServer:
                 keep_days=self.keep_days,
                 keep_sessions=self.keep_sessions,
                 max_running=self.max_running,
+                max_running_each=self.max_running_each,
                 queue=self.queue,
                 works=False,
                 lease=self.lease,
