@@ -61,15 +61,15 @@ class Place:
 
     def __init__(self, service: Service, queue: Queue | None) -> None:
         self.service = service
-        self._queue = queue
+        self.queue = queue
         self._working: list[asyncio.Task[None]] = []
         self._steps = MemorySteps()
 
     def take(self) -> None:
         """Let a worker take what is queued."""
-        while self._queue is not None and self._queue.jobs:
-            job = self._queue.jobs.pop(0)
-            self._working.append(asyncio.create_task(self._queue.work(job, self._steps)))
+        while self.queue is not None and self.queue.jobs:
+            job = self.queue.jobs.pop(0)
+            self._working.append(asyncio.create_task(self.queue.work(job, self._steps)))
 
     async def until(self, is_so: Callable[[Any], bool], session_id: str, clock: FakeClock, seconds: float = 1) -> Any:
         """The session once it is so; time passes in steps of so many seconds until then."""

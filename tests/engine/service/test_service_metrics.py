@@ -93,10 +93,12 @@ async def test_runs_are_counted_where_they_run_and_their_wait_in_the_queue_too(q
     assert here.service.metrics.histogram(START_SECONDS).count == (3 if queued else 0)
 
 
-async def test_runs_that_the_queue_may_have_lost_are_counted_as_put_back() -> None:
+async def test_runs_that_the_queue_has_lost_are_counted_as_put_back() -> None:
     async with place(Engine(Scripted()), queued=True) as here:
-        for _ in range(4):
+        for _ in range(5):
             await here.service.start("Wait")
+        assert here.queue is not None
+        del here.queue.jobs[:4]
         await here.service._dispatcher.resubmit_lost(0.0)  # type: ignore[union-attr]
         assert here.service.metrics.values(PUT_BACK) == {("waiting",): 4}
 
