@@ -62,7 +62,7 @@ async def test_each_run_that_ends_is_one_line_of_the_log(tmp_path: Path) -> None
             proxy.runs.close()
     (line,) = [log for log in logs if log["event"] == "run ended"]
     assert (line["log_level"], line["status"], line["reason"], line["steps"]) == ("info", "completed", "completed", 3)
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.glob("*/*.jsonl")
     assert line["session_id"] == record.stem
 
 
