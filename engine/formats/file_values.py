@@ -80,7 +80,7 @@ def read_values(file: IO[bytes], owner: Owner = message_owner) -> Iterator[FileV
     if not head.strip(BYTE_ORDER_MARK + b" \t\r\n") and len(head) < 4096:
         raise Unreadable("empty")
     if begins_record(head.splitlines()):
-        raise Unreadable("already an endstop record: no import needed")
+        raise Unreadable("already an endstop record, which needs no import: name the file itself")
     for mark, what in _UNSUPPORTED_ENCODINGS:
         if head.startswith(mark):
             raise Unreadable(what)
