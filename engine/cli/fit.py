@@ -21,9 +21,9 @@ from ..until_settings import UntilSettings
 from .commands import add_command
 from .factory import load_policy, load_until
 from .options import add_indexed_records, add_labels, read_labels
+from .output_file import check_page, write_page
 from .views.fit import render_fit
 from .views.fit_page import fit_page
-from .views.html import check_writable, write_page
 from .views.tables import indexed, print_parts, progress
 
 _ABOUT = """
@@ -103,7 +103,7 @@ def command(args: argparse.Namespace) -> int:
     paths = find_records(args.records)
     _check_output(args.output, args.force, paths)
     if args.html is not None:
-        check_writable(args.html, paths)
+        check_page(args.html, paths)
     std_streams = StdStreams()
     with progress(args, "simulating") as on_progress:
         fit = fit_records(
