@@ -126,7 +126,7 @@ def command(args: argparse.Namespace) -> int:
     if args.html is not None:
         check_page(args.html, paths)
     every = [*policies, *([against] if against is not None else [])]
-    counted = None if args.html is None else CountedSessions()
+    counts = None if args.html is None else CountedSessions()
     with (
         indexed(args, lambda place: backtest_index(every, place)) as index,
         _open_each(args.each) as file,
@@ -136,8 +136,8 @@ def command(args: argparse.Namespace) -> int:
         def on_case(policy: str, case: SessionCase) -> None:
             if file is not None:
                 _write_case(file, policy, case)
-            if counted is not None:
-                counted.add(policy, case)
+            if counts is not None:
+                counts.add(policy, case)
 
         report = backtest_records(
             paths,
@@ -154,7 +154,7 @@ def command(args: argparse.Namespace) -> int:
     if not report.sessions:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
     warn_of_unmatched(report.labels, args.quiet)
-    written = "" if counted is None else write_page(args.html, backtest_page(report, counted))
+    written = "" if counts is None else write_page(args.html, backtest_page(report, counts))
     if args.json:
         std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
     else:

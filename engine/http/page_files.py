@@ -24,7 +24,7 @@ ENTRY = "main.js"
 """The module that the page starts with; it imports the others."""
 SCRIPT = "bundle.js"
 """The script that holds all of the page's own modules. `page_files` generates it; `FOLDER` has no such file."""
-RULE_WORDS = "rule_words.js"
+RULE_WORDS_MODULE = "rule_words.js"
 """The module with the words for rules and guards, which `page_files` generates from `analysis/endings.py`."""
 Mode = Literal["server", "viewer", "file"]
 """Where the page gets its sessions: from a server that runs them, from a viewer of records, or from its own file. It is
@@ -63,7 +63,7 @@ def page_files(mode: Mode = "server") -> Mapping[str, StaticFile]:
         for path in sorted(FOLDER.rglob("*"))
         if path.suffix in _TYPES and path.is_file() and path.parent != FOLDER / "report"
     }
-    contents[RULE_WORDS] = f"export const RULES = {json.dumps(endings.RULE_WORDS)};\n".encode()
+    contents[RULE_WORDS_MODULE] = f"export const RULES = {json.dumps(endings.RULE_WORDS)};\n".encode()
     if mode != "file":
         own = {name: content.decode() for name, content in contents.items() if name.endswith(".js") and "/" not in name}
         contents[SCRIPT] = bundle_modules(ENTRY, own).encode()

@@ -58,7 +58,7 @@ function verdictView(root, id, goOn) {
     root.replaceChildren(
       sentence(verdict),
       ...notes.map((note) => h("p", { class: "notes" }, note)),
-      ...(strip.some((run) => run.cells) ? strips(strip.filter((run) => run.cells), [...anchors, ...policies]) : []),
+      ...(strip.some((run) => run.cells) ? strips(strip.filter((run) => run.cells), [...anchors, ...policies], (place) => hashOf({ id, ...place })) : []),
       h("p", { class: "row" }, ...anchors.map(placed)),
       policies.length ? h("div", { class: "row" }, h("span", { class: "name" }, "Other policies"),
         h("ul", { role: "list", "aria-label": "Other policies" }, ...policies.map((one) => h("li", {}, placed(one))))) : "",

@@ -7,8 +7,8 @@ import { number } from "../text.js";
 const HEIGHT = 230;
 const [TOP, FOOT] = [46, HEIGHT - 40];
 const [LEFT, RIGHT] = [11, 98];
-/** Values across above which only some have a label: a phone has no room for more. */
-const LABELS = 7;
+/** Labels across: a phone has no room for more names, or for more numbers. */
+const [NAMES, NUMBERS] = [7, 13];
 /** Columns for which a histogram has room at least: one alone would fill the whole plot. */
 const COLUMNS = 8;
 /** Lines are told apart by dashes and by the shape of their points, not by colour alone. */
@@ -36,7 +36,8 @@ const line = (x1, x2, y1, y2, kind) => svg("line", { x1: share(x1), x2: share(x2
 
 /** Lines at the ticks of the upright axis, with their values, and the names of both axes. */
 function grid(values, y, unit, x) {
-  return [...values.flatMap((one) => [line(LEFT, 100, y(one), y(one), "grid"), text(LEFT - 1.4, y(one) + 4, number(one), "end")]),
+  const after = unit === "%" ? " %" : "";
+  return [...values.flatMap((one) => [line(LEFT, 100, y(one), y(one), "grid"), text(LEFT - 1.4, y(one) + 4, `${number(one)}${after}`, "end")]),
     line(LEFT, LEFT, TOP - 10, FOOT, "axis"), line(LEFT, 100, FOOT, FOOT, "axis"), text(0, 12, unit, "start"), text((LEFT + RIGHT) / 2, HEIGHT - 6, x, "middle")];
 }
 
@@ -58,7 +59,7 @@ export function histogram(part) {
   const up = scale(values[0], values.at(-1), FOOT, TOP);
   const wide = (RIGHT - LEFT) / Math.max(COLUMNS, columns.length);
   const first = (LEFT + RIGHT - columns.length * wide) / 2;
-  const every = Math.ceil(columns.length / LABELS);
+  const every = Math.ceil(columns.length / NAMES);
   const bars = columns.map(([covers, height], place) => svg("rect", { x: share(first + (place + 0.06) * wide), width: share(wide * 0.88), y: up(height), height: FOOT - up(height) },
     svg("title", {}, `${covers} ${x}: ${number(height)} ${y}`)));
   const last = columns.length - 1;
@@ -77,8 +78,9 @@ export function lineChart(part) {
   const xs = [...new Set(points.map(([one]) => one))].sort((a, b) => a - b);
   const across = scale(xs[0], xs.at(-1), LEFT + 2, RIGHT - 2);
   const name = (value) => categories[value] ?? number(value);
-  const every = Math.ceil(xs.length / LABELS);
-  const labels = xs.filter((_, place) => place % every === 0).flatMap((one) => [line(across(one), across(one), FOOT, FOOT + 5, "axis"), text(across(one), FOOT + 18, name(one), "middle")]);
+  const every = Math.ceil(xs.length / NAMES);
+  const named = categories.length ? xs.filter((_, place) => place % every === 0) : xs.length <= NUMBERS ? xs : ticks(xs[0], xs.at(-1)).filter((one) => one >= xs[0] && one <= xs.at(-1));
+  const labels = named.flatMap((one) => [line(across(one), across(one), FOOT, FOOT + 5, "axis"), text(across(one), FOOT + 18, name(one), "middle")]);
   const drawn = lines.flatMap((one, place) => lineOf(one, place, across, up, categories.length > 0));
   const key = h("ul", { class: "key" }, ...lines.map(({ name: words, tone, meaning }, place) => h("li", {}, h("span", { class: tone }, sample(place)), meaning ? `${words}: ${meaning}` : words)));
   const percent = (value) => `${number(Math.round(100 * value) / 100)} ${unit}`;
