@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..decision import WrongUse
-from ..http.report_page import ReportPage, report_html
+from ..http.document_page import ReportPage, report_html
 
 
 def write_file(output: str, content: Iterable[bytes], force: bool, source: str) -> None:

@@ -14,7 +14,7 @@ from ..analysis.labels import Labels
 from ..analysis.report import DEFAULT_SESSIONS, Report, digest_index, report_records
 from ..analysis.scoring import Ratings, read_ratings
 from ..decision import WrongUse
-from ..http.report_page import report_html
+from ..http.document_page import report_html
 from ..process.streams import StdStreams
 from ..records.files import find_records
 from ..records.index import Index

@@ -63,7 +63,7 @@ def csp_source(text: str) -> str:
 
 
 def data_element(name: str, parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield a script element of JSON, in a form that no text in it can end. `embedded.js` reads it by its name."""
+    """Yield a script element of JSON that no text in it can end. `web/page/embedded.js` reads it by its name."""
     yield f'<script type="application/json" id="held-{name}">'.encode()
     for part in parts:
         yield part.replace(b"<", rb"\u003c")

@@ -24,8 +24,8 @@ from ..decision.wrong_calls import CheckedStruct, checked
 from ..follow import Follower
 from ..follow.agent_check import ACCEPTED, AgentCheck
 from ..follow.end_text import end_text, stopped_text
+from ..http.document_page import report_html
 from ..http.problems import HttpError
-from ..http.report_page import report_html
 from ..http.request_checks import check_host, check_origin
 from ..process.tokens import Tokens
 from ..providers._logging import log_warning
@@ -260,11 +260,11 @@ class Proxy:
             shown = metrics(self.statistics, self.running, len(self.runs), open_budgets=bool(problem))
             return web.Response(text=self._secrets(shown), headers=_PRIVATE)
         upstream, problem = self._secrets(public_url(self.options.upstream)), self._secrets(problem)
-        shown = report_html(
+        page = report_html(
             statistics_page(self.statistics, self.running, upstream, dry_run=self.options.dry_run, problem=problem)
         )
-        headers = {**_PRIVATE, "Content-Security-Policy": f"{shown.policy}; frame-ancestors 'none'"}
-        return web.Response(text=shown.html, content_type="text/html", headers=headers)
+        headers = {**_PRIVATE, "Content-Security-Policy": f"{page.policy}; frame-ancestors 'none'"}
+        return web.Response(text=page.html, content_type="text/html", headers=headers)
 
     async def _handle(self, incoming: web.Request) -> web.StreamResponse:
         self.runs.forget_idle(self.options.idle_seconds)

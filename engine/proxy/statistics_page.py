@@ -11,7 +11,7 @@ from ..analysis.endings import short_ending
 from ..base.version import __version__
 from ..decision import Event, Usage
 from ..decision.events import AttemptFailed, RunFinished
-from ..http.report_page import (
+from ..http.document_page import (
     Cell,
     Figure,
     FiguresPart,

@@ -64,7 +64,7 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     errors: Literal["1"] | None = None
     """Only sessions in which a call or a request failed."""
     policy: Word | None = None
-    """One of its runs had this policy. The next ones, too, are about one of its runs (`session_filters.py`)."""
+    """Policy of one of its runs. The next ones, too, are about one of its runs (`analysis/session_filters.py`)."""
     kind: Word | None = None
     failed: Word | None = None
     """A tool of which a call failed."""

@@ -19,7 +19,7 @@ from ...analysis.step_mix import DRIFT, LEAST_SESSIONS, MixComparison
 from ...base.sanitize import one_line
 from ...base.version import __version__
 from ...decision import EvaluationVerdict
-from ...http.report_page import Tone
+from ...http.document_page import Tone
 from .counted_sessions import CountedSessions
 from .document import Column, IntervalBar, Place, Table
 from .figures import dollars

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ...analysis.backtest import BacktestReport, PolicyTotals
 from ...analysis.statistics import Interval
 from ...base.sanitize import one_line
-from ...http.report_page import (
+from ...http.document_page import (
     Item,
     Line,
     LinesPart,
@@ -30,7 +30,7 @@ def backtest_page(report: BacktestReport, counted: CountedSessions) -> ReportPag
     """Build the page. counted: the sessions of the backtest."""
     document, viewer = backtest_document(report, counted), ViewLinks()
     first, *others = [f"{words}." for words in document.outcomes or [document.headline]]
-    policies = [
+    policies: list[Part] = [
         *shown(document.policies, document.stopped),
         ListPart(items=[Item(name=column, text=words) for column, words, _ in document.meaning]),
         *(NotePart(words, "main" if holds else "warn") for holds, words in document.guarantees),

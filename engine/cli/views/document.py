@@ -1,6 +1,6 @@
 """The parts of a report that the terminal and a page show: tables of typed columns, bars, lists of sessions.
 
-`report_document.py`, `backtest_document.py` and `fit_document.py` make them, once for each report. What shows them
+`report_document.py` and `backtest_document.py` and `fit_document.py` make them, once for each report. What shows them
 (`document_terminal.py`, and `engine/web/page/report` on a page) knows parts and no report: a new column is a `Column`.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from ...analysis.metrics import Proportion
 from ...analysis.statistics import Interval
 from ...base.sanitize import one_line
-from ...http.report_page import Cell, Head, TablePart, Tone
+from ...http.document_page import Cell, Head, TablePart, Tone
 from .figures import between, dollars, long, of, percent, short
 
 Place = Literal["terminal", "page"]

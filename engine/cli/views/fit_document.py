@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...analysis.fit_report import EarlyStop, FitReport, Rung, conditions, data_text, guarantee, result_text
-from ...http.report_page import Tone
+from ...http.document_page import Tone
 from .document import Column, Table
 from .figures import between, percent
 from .view_links import sessions_link

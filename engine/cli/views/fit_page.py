@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ...analysis.fit_report import FitReport, Rung
 from ...analysis.guarantee import percent_of
 from ...analysis.statistics import Interval
-from ...http.report_page import (
+from ...http.document_page import (
     Head,
     Item,
     Line,
@@ -15,6 +15,7 @@ from ...http.report_page import (
     ListPart,
     Mark,
     NotePart,
+    Part,
     Point,
     ReportPage,
     Section,
@@ -32,7 +33,7 @@ MORE_RUNGS = 1
 def fit_page(report: FitReport) -> ReportPage:
     """Build the page."""
     document, viewer = fit_document(report), ViewLinks()
-    rungs = [*shown(document.rungs), ListPart(items=[Item(text=line) for line in document.meaning])]
+    rungs: list[Part] = [*shown(document.rungs), ListPart(items=[Item(text=line) for line in document.meaning])]
     return ReportPage(
         title="endstop fit",
         lead=document.guarantee,

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ...analysis.comparison import STEPS_AFTER, GroupComparison, LimitFit, MetricDifference
 from ...analysis.metrics import Proportion, RunMetrics, SavedByCuts, StepsAfter, ToolTotals
 from ...analysis.report import OTHERS, Report
-from ...analysis.scoring import Anchor, RatingStatistics
+from ...analysis.scoring import Anchor, RatingStatistics, RunEnd
 from ...analysis.session_filters import (
     ENDS,
     FALSE_POSITIVE,
@@ -28,7 +28,7 @@ from ...analysis.session_filters import (
 )
 from ...analysis.statistics import Distribution, Interval
 from ...base.sanitize import one_line
-from ...http.report_page import Tone
+from ...http.document_page import Tone
 from .document import Bar, Column, IntervalBar, Table
 from .figures import between, dollars, in_unit, long, of, part, percent, short
 from .tables import labels_summary
@@ -233,19 +233,14 @@ TROUBLE: tuple[Column[TroubleRow], ...] = (
 def _trouble(figures: RunMetrics, links: GroupLinks) -> Table[TroubleRow]:
     wrong, on, again = figures.false_positives, figures.false_negatives, figures.repetition
 
+    by: dict[RunEnd, Proportion] = {"completion": wrong.by_completion, "text": wrong.by_text, "other": wrong.by_other}
+
     def link(trouble: str) -> str:
         return links.to("trouble", trouble)
 
     rows = [
         TroubleRow("false positives", wrong.runs, "bad", link(FALSE_POSITIVE)),
-        *(
-            TroubleRow(f"  {ENDS[end]}", by, "bad", link(FALSE_POSITIVES[end]))
-            for end, by in (
-                ("completion", wrong.by_completion),
-                ("text", wrong.by_text),
-                ("other", wrong.by_other),
-            )
-        ),
+        *(TroubleRow(f"  {ENDS[end]}", share, "bad", link(FALSE_POSITIVES[end])) for end, share in by.items()),
         TroubleRow("false negatives: continued", on.went_on, "warn", link(WENT_ON), figures.waste.steps, figures.steps),
         TroubleRow("false negatives: limit", on.limit_passed, "warn", link(GOOD_AT_LIMIT)),
         TroubleRow("repetition", again.runs, "loop", link(REPEATED), again.steps, figures.steps),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -21,12 +21,12 @@ from ...analysis.summary import RunSummary
 from ...analysis.task_titles import TaskTitles
 from ...analysis.verdict import SessionVerdict
 from ...base.sanitize import one_line
-from ...http.report_page import (
+from ...http.document_page import (
     Cell,
-    Column,
     Figure,
     FiguresPart,
     Head,
+    HistogramColumn,
     HistogramPart,
     Item,
     ListPart,
@@ -41,7 +41,7 @@ from ...http.report_page import (
     made_by,
 )
 from ...viewer.session_detail import record_verdict
-from .document import Row, Table
+from .document import Table
 from .figures import dollars, long, of, part, short
 from .report_document import WORK_TONES, ShareRow, cost_name, report_document
 from .text import counted
@@ -111,7 +111,7 @@ def report_page(
     )
 
 
-def shown(*tables: Table[Row]) -> Iterator[TablePart]:
+def shown(*tables: Table[Any]) -> Iterator[TablePart]:
     """Yield the tables that have rows."""
     return (table.part() for table in tables if table.rows)
 
@@ -215,7 +215,7 @@ def _distribution(title: str, spread: Distribution) -> Iterator[Part]:
         caption=f"{title}: {counted(spread.runs, 'run')}, mean {spread.mean:.1f}, most {spread.largest:,}",
         x="steps",
         y="runs",
-        columns=[Column(_covers(one), one.runs, f"{one.low:,}") for one in spread.bins],
+        columns=[HistogramColumn(_covers(one), one.runs, f"{one.low:,}") for one in spread.bins],
         marks=[Mark(_place(value, spread.bins), label) for value, label in marks],
     )
 
@@ -229,7 +229,7 @@ def _used_of_limit(figures: RunMetrics) -> Iterator[Part]:
             x="percent of the limit",
             y="runs",
             columns=[
-                Column(_covers(one), one.runs, "more" if one.high is None else f"≤{one.high}")
+                HistogramColumn(_covers(one), one.runs, "more" if one.high is None else f"≤{one.high}")
                 for one in figures.limits.used_bins
             ],
         )

@@ -12,7 +12,7 @@ from endstop.analysis.report import report_records
 from endstop.analysis.scoring import Ratings
 from endstop.cli.views.report_page import SessionSection, read_section, report_page
 from endstop.decision import Limits, Policy
-from endstop.http.report_page import report_html
+from endstop.http.document_page import report_html
 from endstop.providers import Scripted, call
 from endstop.records.files import find_records
 from rich.cells import cell_len

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import aiohttp
 from endstop.decision import POLICIES, Usage
-from endstop.http.report_page import report_html
+from endstop.http.document_page import report_html
 from endstop.process.tokens import Tokens
 from endstop.providers.prices import Prices
 from endstop.proxy.proxy_server import RunFollowers

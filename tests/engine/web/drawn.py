@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from endstop.http.report_page import Part, ReportPage, Section, report_html
+from endstop.http.document_page import Part, ReportPage, Section, report_html
 
 
 def show(page: Any, document: ReportPage, folder: Path) -> Any:

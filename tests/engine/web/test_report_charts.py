@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop.http.report_page import Cell, Column, Head, HistogramPart, Line, LinesPart, Mark, Point, TablePart
+from endstop.http.document_page import (
+    Cell,
+    Head,
+    HistogramColumn,
+    HistogramPart,
+    Line,
+    LinesPart,
+    Mark,
+    Point,
+    TablePart,
+)
 
 from ..cli.pages import HOSTILE
 from .drawn import show_parts
@@ -18,10 +28,10 @@ HISTOGRAM = HistogramPart(
     x="steps",
     y="runs",
     columns=[
-        Column("1 to 5", 3, "1"),
-        Column("6 to 10", 12, "6"),
-        Column("11 to 15", 0, "11"),
-        Column("16 or more", 1, "more"),
+        HistogramColumn("1 to 5", 3, "1"),
+        HistogramColumn("6 to 10", 12, "6"),
+        HistogramColumn("11 to 15", 0, "11"),
+        HistogramColumn("16 or more", 1, "more"),
     ],
     marks=[Mark(1.4, "median 7")],
 )
@@ -115,7 +125,7 @@ def test_a_mark_stands_at_its_value_and_one_point_is_enough(page: Any, tmp_path:
 def test_whatever_labels_say_is_text(page: Any, tmp_path: Path) -> None:
     text = HOSTILE
     chart = HistogramPart(
-        title=text, caption=text, x=text, y=text, columns=[Column(text, 1, text)], marks=[Mark(0, text)]
+        title=text, caption=text, x=text, y=text, columns=[HistogramColumn(text, 1, text)], marks=[Mark(0, text)]
     )
     line = Line(name=text, points=[Point(0, 1.0, words=text), Point(1, 2.0)], meaning=text)
     show_parts(page, tmp_path, chart, LinesPart(title=text, caption=text, x=text, unit=text, lines=[line]))

@@ -7,7 +7,7 @@ from base64 import b64encode
 from hashlib import sha256
 
 import pytest
-from endstop.http.report_page import Item, ListPart, NotePart, ReportPage, Section, report_html
+from endstop.http.document_page import Item, ListPart, NotePart, ReportPage, Section, report_html
 from endstop.http.single_file import data_element, single_file
 from hypothesis import given
 from hypothesis import strategies as st

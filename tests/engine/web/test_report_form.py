@@ -20,7 +20,7 @@ from endstop.cli.views.counted_sessions import CountedSessions
 from endstop.cli.views.fit_page import fit_page
 from endstop.cli.views.report_page import SESSIONS_LISTED, SessionSection, read_section, report_page
 from endstop.decision import POLICIES, Usage
-from endstop.http.report_page import ReportPage, report_html
+from endstop.http.document_page import ReportPage, report_html
 from endstop.proxy.statistics_page import Statistics, statistics_page
 
 from ..cli.pages import DARK, HOSTILE, LIGHT

@@ -18,7 +18,7 @@ from endstop.analysis.scoring import Ratings
 from endstop.cli.report import served_report
 from endstop.cli.views.report_page import SessionSection, read_section, report_page
 from endstop.cli.views.view_links import ViewLinks, sessions_link
-from endstop.http.report_page import ReportPage, report_html
+from endstop.http.document_page import ReportPage, report_html
 from endstop.records.files import find_records
 from endstop.viewer.viewer_app import ViewerOptions
 

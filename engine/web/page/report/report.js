@@ -1,4 +1,4 @@
-// A report: the document that this page holds (engine/http/report_page.py), drawn part by part.
+// A report: the document that this page holds (engine/http/document_page.py), drawn part by part.
 import { $, h, put } from "../dom.js";
 import { held } from "../embedded.js";
 import { partViews } from "./parts.js";

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from endstop.cli.views.document import FORMATS, LEFT, Bar, Column, IntervalBar, Kind, Table
 from endstop.cli.views.document_terminal import FittingTable, line
-from endstop.http.report_page import Cell
+from endstop.http.document_page import Cell
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len

@@ -138,7 +138,7 @@ class LinesPart(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field
     marks: Sequence[Mark] = ()
 
 
-class Column(Struct, frozen=True, array_like=True):
+class HistogramColumn(Struct, frozen=True, array_like=True):
     """A column of a histogram: the values that it covers, how many there are, and a short label for the axis."""
 
     covers: str
@@ -153,7 +153,7 @@ class HistogramPart(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     caption: str
     x: str
     y: str
-    columns: Sequence[Column]
+    columns: Sequence[HistogramColumn]
     marks: Sequence[Mark] = ()
 
 
