@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from shlex import join
 from typing import IO, Any
 
 import msgspec
@@ -27,6 +28,7 @@ from .views.backtest_page import backtest_page
 from .views.counted_sessions import CountedSessions
 from .views.tables import indexed, print_parts, progress, warn_of_unmatched
 from .views.text import counted
+from .views.view_links import ViewLinks
 
 _ABOUT = """
 Each policy decides at every step of every record. Only what is certain counts as saved. For a session whose course is
@@ -154,7 +156,11 @@ def command(args: argparse.Namespace) -> int:
     if not report.sessions:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
     warn_of_unmatched(report.labels, args.quiet)
-    written = "" if counts is None else write_page(args.html, backtest_page(report, counts))
+    written = (
+        ""
+        if counts is None
+        else write_page(args.html, backtest_page(report, counts, ViewLinks(records=join(args.records))))
+    )
     if args.json:
         std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
     else:

@@ -26,10 +26,11 @@ from .report_page import file_parts, shown
 from .view_links import ViewLinks
 
 
-def backtest_page(report: BacktestReport, counted: CountedSessions) -> ReportPage:
-    """Build the page. counted: the sessions of the backtest."""
-    document, viewer = backtest_document(report, counted), ViewLinks()
+def backtest_page(report: BacktestReport, counted: CountedSessions, viewer: ViewLinks | None = None) -> ReportPage:
+    """Build the page. counted: the sessions of the backtest. viewer: where its links lead."""
+    document, viewer = backtest_document(report, counted), viewer or ViewLinks()
     first, *others = [f"{words}." for words in document.outcomes or [document.headline]]
+    tested = f"{document.headline}; {document.recorded_under}." if document.outcomes else f"{document.recorded_under}."
     policies: list[Part] = [
         *shown(document.policies, document.stopped),
         ListPart(items=[Item(name=column, text=words) for column, words, _ in document.meaning]),
@@ -40,7 +41,7 @@ def backtest_page(report: BacktestReport, counted: CountedSessions) -> ReportPag
         lead=first,
         parts=[
             *(NotePart(words, "main") for words in others),
-            NotePart(f"{document.headline}; {document.recorded_under}."),
+            NotePart(f"{tested[:1].upper()}{tested[1:]}"),
             NotePart(viewer.must_run),
         ],
         sections=[

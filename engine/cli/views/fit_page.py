@@ -30,9 +30,9 @@ MORE_RUNGS = 1
 """Rungs after the last one that was tested that the charts show."""
 
 
-def fit_page(report: FitReport) -> ReportPage:
-    """Build the page."""
-    document, viewer = fit_document(report), ViewLinks()
+def fit_page(report: FitReport, viewer: ViewLinks | None = None) -> ReportPage:
+    """Build the page. viewer: where its links lead."""
+    document, viewer = fit_document(report), viewer or ViewLinks()
     rungs: list[Part] = [*shown(document.rungs), ListPart(items=[Item(text=line) for line in document.meaning])]
     return ReportPage(
         title="endstop fit",

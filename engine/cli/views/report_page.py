@@ -82,15 +82,14 @@ def report_page(
     links = GroupLinks(_named(sections, labelled) if len(sections) == report.sessions else None, judged=judged)
     document, figures = report_document(report, links), report.overall
     words = f"{document.labels[:1].upper()}{document.labels[1:]}." if document.labels else ""
+    elsewhere = f"{viewer.must_run} With `--view URL` they lead to another address." if viewer.must_run else ""
     groups = (document.by_model, document.by_policy, document.by_kind, document.tools)
     return ReportPage(
         title="endstop report",
         lead=f"{document.headline}.",
         parts=[
             FiguresPart(_figures(report, links)),
-            NotePart(
-                " ".join(filter(None, ["A number of runs leads to the sessions that have such runs.", viewer.must_run]))
-            ),
+            NotePart(f"A number of runs leads to the sessions that have such runs. {elsewhere}".rstrip()),
         ],
         sections=[
             Section("advice", "Advice", list(_advice(report))),

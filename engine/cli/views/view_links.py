@@ -34,10 +34,7 @@ class ViewLinks:
         """What a reader must do for the links to work, in sentences; empty on a page that the viewer itself serves."""
         if self._base == "./":
             return ""
-        return (
-            f"Links lead to `endstop view` at {self._base}, which must be running: `endstop view {self.records}`. "
-            "With `--view URL` they lead to another address."
-        )
+        return f"Links lead to `endstop view` at {self._base}, which must be running: `endstop view {self.records}`."
 
     @property
     def base(self) -> str:

@@ -1,18 +1,21 @@
 // The sessions of a report: a table with the strip of each, filtered by why they are shown and by words.
 import { hashOf } from "../address.js";
-import { h, put, whenSeen } from "../dom.js";
+import { h, put, signed, whenSeen } from "../dom.js";
 import { legend, stripOf } from "../strip.js";
 import { table } from "../table.js";
 import { counted } from "../text.js";
 
+/** Class and sign of what is known of the work, by its tone, as in the verdict: green means checked. */
+const KNOWN = { good: ["passed", "✔"], bad: ["failed", "✘"], main: ["told", "❝"], warn: ["warn", "❝"], quiet: ["unknown", "○"] };
+
 export function sessionsView({ sessions, most }, view) {
   const link = (place) => view + hashOf(place);
   const rows = sessions.map((one) => ({ ...one, words: [one.task, one.id, one.record, one.ending, one.known, ...(one.reasons ?? [])].join("\n").toLowerCase() }));
-  const text = (name, of, kind) => ({ name, order: of, cell: (one) => h("td", { class: kind?.(one) }, of(one)) });
+  const text = (name, of) => ({ name, order: of, cell: (one) => h("td", {}, of(one)) });
   const shown = table({ caption: "Sessions", seen: false, most, things: "session", kind: "sessions", columns: [
     { name: "Task", order: ({ task }) => task.toLowerCase(), cell: ({ id, task, record }) => h("th", { scope: "row" }, h("a", { href: link({ id }), title: `${id}\n${record}` }, task)) },
     text("Ended", ({ ending }) => ending),
-    text("Work", ({ known }) => known, ({ tone }) => `known ${tone}`),
+    { name: "Work", order: ({ known }) => known, cell: ({ known, tone }) => h("td", { class: `known ${KNOWN[tone][0]}` }, signed(KNOWN[tone][1]), known) },
     { name: "Steps", isFigure: true, order: ({ steps }) => steps, cell: ({ steps }) => h("td", { class: "n" }, `${steps}`) },
     { name: "Cost", isFigure: true, order: ({ cost_usd: cost }) => cost ?? null, cell: ({ cost }) => h("td", { class: "n" }, cost) },
     text("Why shown", ({ reasons = [] }) => reasons.join(", ")),
