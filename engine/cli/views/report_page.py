@@ -6,20 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
+from ...analysis.audit import audit_with_summaries
 from ...analysis.endings import short_ending
 from ...analysis.labels import Labels
 from ...analysis.metrics import RunMetrics
-from ...analysis.report import RecordDigest, Report, digest_record, label_runs
+from ...analysis.report import Report, label_runs
 from ...analysis.sampling import REASONS, BadRecord, SampledSession
 from ...analysis.scoring import LabelledRun, Ratings
 from ...analysis.session_filters import FALSE_POSITIVE, WENT_ON, WORK, filter_values
 from ...analysis.statistics import Bin, Distribution
 from ...analysis.summary import RunSummary
 from ...analysis.task_titles import TaskTitles
-from ...analysis.verdict import SessionVerdict
+from ...analysis.verdict import SessionVerdict, verdict_of
 from ...base.sanitize import one_line
 from ...http.document_page import (
     Cell,
@@ -40,7 +40,7 @@ from ...http.document_page import (
     TablePart,
     made_by,
 )
-from ...viewer.session_detail import record_verdict
+from ...records.scan import scan
 from .document import Table
 from .figures import dollars, long, of, part, short
 from .report_document import WORK_TONES, ShareRow, cost_name, report_document
@@ -50,7 +50,6 @@ from .view_links import GroupLinks, ViewLinks
 FILES_SHOWN = 100
 SESSIONS_LISTED = 20
 """The sessions beyond these are shown on request."""
-_decode = msgspec.msgpack.Decoder(RecordDigest).decode
 
 
 class SessionSection(NamedTuple):
@@ -63,9 +62,8 @@ class SessionSection(NamedTuple):
 
 def read_section(path: Path) -> tuple[tuple[RunSummary, ...], SessionVerdict]:
     """Read of a record what `SessionSection` needs. Raises WrongUse if the file is not a record."""
-    runs = _decode(digest_record(path)).runs
-    verdict = record_verdict(path, (), file="", is_written=False)
-    return tuple(run for run in runs if not run.is_copy), verdict
+    audited, runs = audit_with_summaries(scan(path), ())
+    return tuple(run for run in runs if not run.is_copy), verdict_of(audited)
 
 
 def report_page(
