@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from endstop.cli.commands import HEADINGS, build_whole_parser
 from endstop.cli.parser import Parser
+from endstop.cli.variables import ABOUT, variable_of
 
 
 def page() -> Iterator[str]:
@@ -21,6 +22,23 @@ def page() -> Iterator[str]:
     for names in HEADINGS.values():
         for name in names:
             yield from _command(commands[name])
+    yield from _variables(commands)
+
+
+def _variables(commands: Mapping[str, Parser]) -> Iterator[str]:
+    """The options that may also be environment variables."""
+    served = {name: parser for name, parser in commands.items() if parser.variables}
+    used: dict[str, dict[str, str]] = {}
+    for name, parser in served.items():
+        for action in parser._actions:
+            variable = variable_of(action)
+            if variable is not None:
+                used.setdefault(variable, {})[name] = action.option_strings[0]
+    yield from ("", "## Variables", "", " ".join(ABOUT.split()), "")
+    yield from ("| variable | option | of |", "| --- | --- | --- |")
+    for variable, options in sorted(used.items()):
+        of = ", ".join(f"`{name}`" for name in options)
+        yield f"| `{variable}` | `{next(iter(options.values()))}` | {of} |"
 
 
 def _command(parser: Parser) -> Iterator[str]:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from endstop.analysis.endings import ENDINGS as SENTENCES
 from endstop.analysis.published_policies import PUBLISHED, PublishedPolicy
+from endstop.base.metrics_registry import Metric
 from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
 from endstop.decision.argument_types import IN_A_FILE, describe_type
@@ -29,6 +30,9 @@ from endstop.decision.other_names import other_name
 from endstop.decision.settings import Settings, setting_types
 from endstop.decision.until_rules import ALL_GUARDS, ALL_RULES
 from endstop.evaluation import EVALUATED_STATUSES
+from endstop.observers.agent_metrics import RUN_METRICS
+from endstop.proxy.proxy_metrics import PROXY_METRICS
+from endstop.service.service_metrics import FLEET_METRICS, HTTP_METRICS, RECEIVED_METRICS, SERVICE_METRICS
 from endstop.web.ag_ui.protocol import custom_name
 from endstop.web.ag_ui.translate import HANDLERS
 from msgspec import Struct
@@ -37,6 +41,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = (
     "docs/guides/ag_ui.md",
     "docs/guides/coming_from.md",
+    "docs/guides/metrics.md",
     "docs/explanation/architecture.md",
     "docs/reference/api.md",
     "docs/reference/command_line.md",
@@ -99,6 +104,40 @@ def ag_ui() -> str:
         told = told.replace("`CUSTOM`", f"`CUSTOM` `{custom_name(kind)}`")
         rows.append((f"`{kind.__struct_config__.tag}`", told))
     return _table(("ours", "in AG-UI"), rows)
+
+
+METRICS = {
+    "Of the store, the same in each process": FLEET_METRICS,
+    "Of a process with a service": SERVICE_METRICS,
+    "Of the runs that it executes": RUN_METRICS,
+    "Of its HTTP interface": HTTP_METRICS,
+    "Of a server with `--otlp`": RECEIVED_METRICS,
+    "Of the proxy": PROXY_METRICS,
+}
+"""Every metric, by what it is of."""
+
+
+def metrics() -> str:
+    """Every metric with its kind, labels and meaning, one table for each group."""
+    head = ("name", "kind", "labels", "unit", "meaning")
+    tables = []
+    for of, table in METRICS.items():
+        rows = [
+            (f"`{m.name}`", m.kind, ", ".join(f"`{label}`" for label in m.labels), _unit_of(m), m.meaning)
+            for m in table
+        ]
+        tables.append(f"\n### {of}\n\n{_table(head, rows)}")
+    return "".join(tables)
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _unit_of(metric: Metric) -> str:
+    if metric.unit:
+        return metric.unit
+    return next((unit for unit in ("seconds", "tokens") if f"_{unit}" in metric.name), "")
 
 
 def statuses() -> str:
@@ -500,6 +539,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "api": api,
     "command_line": command_line,
     "ag_ui": ag_ui,
+    "metrics": metrics,
     "statuses": statuses,
     "endings": endings,
     "sentences": sentences,

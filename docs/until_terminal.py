@@ -34,7 +34,7 @@ COLOURS = {
     "✂": GOOD,
     "cut": GOOD,
     "the response is cut": GOOD,
-    "completed (": GOOD,
+    "Task complete": GOOD,
     "checked by": GOOD,
     "not accepted": BAD,
     "step ": QUIET,

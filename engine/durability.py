@@ -7,9 +7,9 @@ again from their results, because `decide` is a pure function. The queue holds r
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from .decision import Image, Message, WrongUse
 from .decision.wrong_attributes import explained_attributes
@@ -120,10 +120,21 @@ class Job(ExplainedStruct, frozen=True, kw_only=True):
     """With `call_id`: as in `JobAnswer`."""
     heard: tuple[str, ...] = ()
     """Ids of the stored messages that make up the prompt."""
+    owner: str = ""
+    """The owner of the session: queued runs begin by turns of their owners, in an engine that can do that."""
 
 
 Work = Callable[[Job, Steps], Awaitable[None]]
 """Function that executes a job and returns once the end of the run is in the store. Raises RunLost."""
+
+
+@runtime_checkable
+class Reachable(Protocol):
+    """A queue that can be asked whether its engine answers."""
+
+    async def ping(self) -> None:
+        """Return once the engine has answered. Raises ConnectionError if it cannot be reached."""
+        ...
 
 
 class Queue(Protocol):
@@ -159,6 +170,14 @@ class Queue(Protocol):
 
     async def recover(self, run_id: str) -> None:
         """Hand a run whose process died to another process. Does nothing if the run is not being executed."""
+        ...
+
+    async def lost(self, run_ids: Sequence[str], seconds: float) -> list[str]:
+        """Return those of these runs that no process will execute unless they are recovered and submitted again.
+
+        Such a run is unknown to the engine, has ended there, or was given to a process `seconds` ago or longer. The
+        store says that nobody executes these runs: a process that was given one just now is about to begin.
+        """
         ...
 
     async def drop(self, run_id: str) -> None:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from ..decision import AnyChunk, WrongUse
 from ..decision.wrong_calls import checked
+from ._outage import Outage
 from ._wrapper import RetryingStream, Wrapper
 from .clock import Clock, SystemClock
 from .errors import KINDS, ProviderError, is_away
@@ -82,6 +83,7 @@ class Retry(Wrapper):
         self._after_output = after_output
         self._clock: Clock = clock or SystemClock()
         self._random = Random(seed)
+        self._outage = Outage("requests wait for a provider", clock=self._clock.now)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
@@ -98,6 +100,7 @@ class Retry(Wrapper):
         attempts = RetryingStream(self.provider, request, again, self._clock)
         try:
             yield attempts
+            self._outage.over()
         finally:
             await attempts.aclose()
 
@@ -117,6 +120,7 @@ class Retry(Wrapper):
         left = retries.away_since + self._provider_wait - now
         if left <= 0:
             return None
+        self._outage.failed(model=self.provider.model, kind=error.kind, status=error.status)
         backoff = self._random.uniform(0.5, 1) * _bound(retries.made, first, min(longest, AWAY_WAIT))
         return min(left, max(backoff, asked or 0.0))
 

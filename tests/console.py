@@ -47,6 +47,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     private = ("_API_KEY", "_API_BASE", "_PROXY")
     kept = {name: value for name, value in os.environ.items() if not name.endswith(private)}
     kept = {name: value for name, value in kept.items() if name not in ("COLUMNS", "LINES")}
+    kept = {name: value for name, value in kept.items() if not name.startswith("ENDSTOP_")}  # options of commands
     return {**kept, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "TERM": "dumb", **(extra or {})}
 
 

@@ -55,7 +55,7 @@ class Server:
 
     def __init__(self, *, durable: bool = False, also: str | None = None, connections: int | None = None) -> None:
         self._bin = _binaries()
-        self._as = _user()
+        self._as = unprivileged()
         self._settings = dict(_SETTINGS)
         if durable:
             self._settings.update(fsync="on", full_page_writes="on", autovacuum="on")
@@ -221,7 +221,7 @@ def _binaries() -> Path:
     raise Missing("there is no PostgreSQL here: apt-get install postgresql")
 
 
-def _user() -> list[str]:
+def unprivileged() -> list[str]:
     """How to become somebody who is not root; nothing if that is so already."""
     if os.geteuid() != 0:
         return []

@@ -65,7 +65,7 @@ PUBLIC = {
         store_at
     """,
     "endstop.store.base": """
-        EventBatch GOING LEASE LeaseLost Membership NewSession Orphan OwnerLimitReached Page Process QueuedRun
+        EventBatch GOING LEASE LeaseLost Membership NewSession Orphan Overview Page Process QueuedRun
         SequenceConflict SessionBusy SessionFilter SessionLocked SessionStatus Store StoreError StoredMessage
         StoredProcess StoredRun StoredSession
     """,
@@ -97,7 +97,7 @@ PUBLIC = {
         Proxy ProxyOptions
     """,
     "endstop.durable": """
-        Job JobAnswer RunLost ResultNotStored Queue StepKey Steps
+        Job JobAnswer RunLost Reachable ResultNotStored Queue StepKey Steps
     """,
     "endstop.testing.conformance.durable": """
         CASES NEEDS Adapter Cannot DurableCase check
@@ -119,7 +119,7 @@ PUBLIC = {
         ask_user attempt_completion finish_task report_blocked task_done think workspace_tools
     """,
     "endstop.observers": """
-        log_run progress traced
+        export_metrics log_run progress traced
     """,
     "endstop.testing.faults": """
         HARMLESS HOSTILE_ENDPOINTS INVARIANTS SECRETS FaultReport SecretShape SideEffects Violation by_step

@@ -122,13 +122,7 @@ class HookSession:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes of the session waiting. Raises HookBusy."""
-        with open(self._lock_file, "ab") as file:
-            if _LOCKS:
-                ends = time.monotonic() + LOCK_SECONDS
-                while not _taken(file.fileno()):
-                    if time.monotonic() >= ends:
-                        raise HookBusy(f"other hooks of session {self.id} have worked for {LOCK_SECONDS:g} seconds")
-                    time.sleep(LOCK_PAUSE)
+        with session_lock(self._lock_file, LOCK_SECONDS):
             yield
 
     def load(self, policy: Policy) -> HookState:
@@ -173,6 +167,31 @@ class HookSession:
             return self.record.stat().st_size
         except FileNotFoundError:
             return 0
+
+
+@contextmanager
+def session_lock(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock of a session's files. path: of the lock. Raises HookBusy if others hold it for so many seconds.
+
+    Who holds it may delete the file; those who wait for it then take the lock of the new one.
+    """
+    ends = time.monotonic() + seconds
+    while True:
+        with open(path, "ab") as file:
+            while _LOCKS and not _taken(file.fileno()):
+                if time.monotonic() >= ends:
+                    raise HookBusy(f"other hooks of session {path.stem} have worked for {seconds:g} seconds")
+                time.sleep(LOCK_PAUSE)
+            if not _LOCKS or _is_at(path, file.fileno()):
+                yield
+                return
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Return whether an open file still has this path."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(path.stat(), os.fstat(file))
+    return False
 
 
 def session_of(event: HookEvent, folder: Path) -> HookSession:

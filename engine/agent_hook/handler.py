@@ -26,7 +26,7 @@ from .agent_proxy import ACTS, CHECKS, proxy_before
 from .agent_session import BegunCall, HookState, Stage, session_of
 from .circle_stages import NOTHING, after_step, before_call
 from .failure_log import log_line
-from .old_sessions import delete_old_states
+from .old_sessions import delete_old_sessions
 from .payloads import HookEvent, read_event
 from .start_settings import HookSettings
 
@@ -42,7 +42,7 @@ def answer_event(given: bytes, settings: HookSettings, environ: Mapping[str, str
             return b""
         answer = _answer(event, settings, environ)
         with suppress(OSError):  # the answer is not lost for it
-            delete_old_states(settings.folder)
+            delete_old_sessions(settings.folder, settings.keep_days)
         if settings.watch:
             if answer != NOTHING:
                 log_line(settings.folder, f"{event.name} of {event.session}: would have answered {_shown(answer)}")

@@ -31,6 +31,8 @@ class HookSettings(Struct, frozen=True, kw_only=True):
     """Seconds after which the agent stops waiting for the hook."""
     watch: bool = False
     """Whether to answer nothing, and only to record."""
+    keep_days: int | None = None
+    """Days after a session's last event when its record is deleted; None for never."""
     proxy: str = ""
     """URL of a proxy that the agent may have before it; empty to look for it among the agent's variables."""
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..base.version import __version__
 from .parser import Example, Parser
+from .variables import ABOUT as ABOUT_VARIABLES
 
 
 class CommandEntry(NamedTuple):
@@ -121,18 +122,21 @@ def add_command(
     lists: Mapping[str, Mapping[str, str]] | None = None,
     exit_codes: Mapping[int, str],
     examples: Sequence[Example],
+    variables: bool = False,
 ) -> Parser:
     """Add a command and return its parser.
 
     command: the function that runs it and returns the exit code. about, lists, examples: as for `Parser`. exit_codes:
-    the meaning of each exit code, listed below the options.
+    the meaning of each exit code, listed below the options. variables: whether options may also be environment
+    variables.
     """
     codes = {str(code): meaning for code, meaning in exit_codes.items()}
     parser: Parser = commands.add_parser(
         name,
         help=COMMANDS[name].help,
         description=f"{COMMANDS[name].help[:1].upper()}{COMMANDS[name].help[1:]}.",
-        about=about,
+        about=about + ABOUT_VARIABLES if variables else about,
+        variables=variables,
         lists={**(lists or {}), "exit codes": codes},
         examples=examples,
     )

@@ -51,7 +51,7 @@ its id. Existing records are kept unless --force is given. Whatever the import c
 (session_id, instance_id, run_id, id, or task_id and trial), a verdict (resolved, good, correct, passed, verdict, label
 or reward) and perhaps a model. A reward is good from 1.0 on. An id is the session's own, or the name of its file.
 """
-_IMPORT_EXIT_CODES = {0: "imported", 2: "usage error, or nothing was imported"}
+_IMPORT_EXIT_CODES = {0: "imported, or nothing new", 2: "usage error, or nothing could be imported"}
 _IMPORT_EXAMPLES = (
     ("Import a file, whose format is recognised", "endstop import auto sessions.jsonl -o records"),
     ("Import all files of a folder", "endstop import swe-agent trajectories/ -o records"),
@@ -169,6 +169,7 @@ def import_sessions(args: argparse.Namespace) -> int:
                 results, tools = list(importer.import_all(_found(args.files, args.format, stdin))), importer.tool_names
     imported = [result for result in results if isinstance(result, ImportedRecord)]
     skipped = [result for result in results if isinstance(result, SkippedSession) and not labels.come_from(result)]
+    nothing_new = not imported and _all_known(skipped)
     unused = options.unmatched_names(tools)
     if not (args.quiet and args.json):  # the JSON has all of it
         for line in (*_report_lines(imported, skipped, unused, args.quiet), *labels.lines()):
@@ -177,8 +178,10 @@ def import_sessions(args: argparse.Namespace) -> int:
         std_streams.write_answer(_as_json(args.output, imported, skipped, unused, labels.statistics))
     elif imported:
         std_streams.write_answer(_summary(args.output, imported) + "\n")
-    if not imported:
-        raise WrongUse(_why_nothing(args.output, skipped))
+    elif nothing_new:
+        std_streams.write_answer(f"nothing new: {_there(skipped)}, in {args.output}\n")
+    if not (imported or nothing_new):
+        raise WrongUse(_why_nothing(skipped))
     return 0
 
 
@@ -338,14 +341,23 @@ def _unknown_tool_lines(unused: list[str]) -> Iterator[str]:
         yield f"note: no session has a tool called {one_line(name, 60)!r}"
 
 
-def _why_nothing(folder: str, skipped: list[SkippedSession]) -> str:
+def _all_known(skipped: list[SkippedSession]) -> bool:
+    """Return whether there are sessions, and the records of all of them."""
+    sessions = [result for result in skipped if not result.aside]
+    return bool(sessions) and all(result.known for result in sessions)
+
+
+def _there(skipped: list[SkippedSession]) -> str:
+    known = sum(result.known for result in skipped)
+    return f"{counted(known, 'session')} {'is' if known == 1 else 'are'} there already"
+
+
+def _why_nothing(skipped: list[SkippedSession]) -> str:
     if not skipped:
         return "nothing was imported: no files were found"
     sessions = [result for result in skipped if not result.aside]
     if not sessions:
         return f"nothing was imported: {counted(len(skipped), 'file')} without sessions that endstop reads"
-    if all(result.known for result in sessions):
-        return f"nothing was imported: {folder} already holds records of all sessions; --force replaces them"
     first = next((result for result in skipped if not (result.aside or result.known)), skipped[0])
     return f"nothing was imported: {_where(first)}: {one_line(first.why, 300)}"
 

@@ -9,6 +9,7 @@ import traceback
 from ..decision import Outcome, Status, WrongUse
 from ..decision.errors import error_text
 from ..process.shutdown import INTERRUPT_EXIT_CODE
+from .variables import with_variables
 
 WRONG_USE = 2
 """The exit code for a mistake on the command line, or anything else that cannot work: nothing was run."""
@@ -33,7 +34,7 @@ def run_command(args: argparse.Namespace) -> int:
         code: int = args.command(args)
         return code
     except WrongUse as error:
-        print(f"endstop: {error}", file=sys.stderr)
+        print(f"endstop: {with_variables(str(error), getattr(args, 'from_variables', {}))}", file=sys.stderr)
         return WRONG_USE
     except KeyboardInterrupt:
         print("endstop: interrupted", file=sys.stderr)

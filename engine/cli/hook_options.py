@@ -81,6 +81,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the folder of records, states and hook.log (default ~/.local/state/endstop/hook)",
     )
+    records.add_argument(
+        "--keep-days",
+        type=int,
+        metavar="N",
+        help="delete the record of a session N days after its last event (default: keep all)",
+    )
 
 
 def read_settings(args: argparse.Namespace) -> HookSettings:
@@ -94,6 +100,8 @@ def read_settings(args: argparse.Namespace) -> HookSettings:
         raise WrongUse("--until is empty: give a command, as in --until 'pytest -q'")
     if not args.until and (args.guard or args.until_score is not None or args.until_timeout is not None):
         raise WrongUse("--guard, --until-score and --until-timeout are about a check: give it with --until 'pytest -q'")
+    if args.keep_days is not None and args.keep_days < 1:
+        raise WrongUse(f"--keep-days is {args.keep_days}: use 1 or more")
     return HookSettings(
         policy=followed_policy(policy, speaks=not args.watch),
         folder=state_folder(os.environ) / "hook" if args.record is None else Path(args.record),
@@ -103,6 +111,7 @@ def read_settings(args: argparse.Namespace) -> HookSettings:
         until_timeout=args.until_timeout,
         timeout=args.timeout,
         watch=args.watch,
+        keep_days=args.keep_days,
         proxy=args.proxy,
     )
 

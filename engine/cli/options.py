@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..analysis.labels import Labels
@@ -354,6 +355,50 @@ def add_queue(group: argparse._ArgumentGroup) -> None:
         type=int,
         metavar="N",
         help="sessions that may run at once in all workers together (dbos; default: no limit)",
+    )
+    group.add_argument(
+        "--max-running-each",
+        type=int,
+        metavar="N",
+        help="sessions of one owner that may run at once in all workers together, while more wait (dbos); without "
+        "workers: in this process, and more are refused (default: no limit)",
+    )
+
+
+def add_store(group: argparse._ArgumentGroup, meaning: str) -> None:
+    """Add the options for the store, and leave them to `read_store`. meaning: the help text of `--store`."""
+    one = group.add_mutually_exclusive_group()
+    one.add_argument("--store", metavar="S", help=meaning)
+    one.add_argument(
+        "--store-file",
+        metavar="FILE",
+        help="a file that holds what --store would say, such as a mounted secret: the list of processes shows what is "
+        "written on the command line, with its password",
+    )
+
+
+def read_store(args: argparse.Namespace) -> str | None:
+    """Return the path or URL of the store that the options name; None without them. Raises WrongUse."""
+    if args.store_file is None:
+        store: str | None = args.store
+        return store
+    try:
+        lines = Path(args.store_file).read_text("utf-8").split()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise WrongUse(f"--store-file {args.store_file} cannot be read: {why}") from None
+    if len(lines) != 1:
+        raise WrongUse(f"--store-file {args.store_file} has {len(lines)} words: write the path or URL of the store")
+    return lines[0]
+
+
+def add_log_format(group: argparse._ArgumentGroup) -> None:
+    """Add the option for the form of the lines of the log."""
+    group.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="how each line of the log on stderr is written: as key=value (text, default) or as one JSON object",
     )
 
 

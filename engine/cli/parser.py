@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..decision.errors import similar
 from ..decision.other_names import other_name
 from .exit_codes import WRONG_USE
+from .variables import VariableWords, with_variables
 
 if TYPE_CHECKING:
     from .views.help_page import Block
@@ -29,7 +31,8 @@ class Parser(argparse.ArgumentParser):
 
     about: paragraphs below the options; one whose lines are indented keeps its lines. lists: headings with terms and
     their meanings, such as the exit codes. examples: descriptions and command lines. headings: for the parser of all
-    commands, the headings under which they are listed. The parsers of subcommands are of this class, too.
+    commands, the headings under which they are listed. variables: whether options may also be environment variables
+    (`variables.py`). The parsers of subcommands are of this class, too.
     """
 
     def __init__(
@@ -39,9 +42,13 @@ class Parser(argparse.ArgumentParser):
         lists: Mapping[str, Mapping[str, str]] | None = None,
         examples: Sequence[Example] = (),
         headings: Mapping[str, Iterable[str]] | None = None,
+        variables: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(allow_abbrev=False, **options)
+        self.variables = variables
+        self._taken: Mapping[str, str] = {}
+        """The variables that were read, by the option that each stands for."""
         self.about, self.lists, self.examples = about, lists or {}, examples
         self._headings = headings or {}
         self._words: Sequence[str] = ()
@@ -112,15 +119,21 @@ class Parser(argparse.ArgumentParser):
         if self._headings and not self._words:
             sys.stderr.write(self.format_help(stderr=True))
             sys.exit(WRONG_USE)
+        if self.variables:
+            added = VariableWords(self, self._words, os.environ)
+            self._taken, args = added.taken, [*self._words, *added.words]
         parsed, left = super().parse_known_args(args, namespace)
         if left:
             self.error(self._unrecognized(left))
+        if self.variables:
+            parsed.from_variables = self._taken
         return parsed, left
 
     def error(self, message: str) -> NoReturn:
         """Print the error in one line and exit. A misspelt option is reported before an argument that is missing."""
         if message.startswith(_MISSING) and (unknown := self._unknown_options()):
             message = self._unrecognized(unknown)
+        message = with_variables(message, self._taken)
         print(f"{self.prog}: {' '.join(message.split())}; see `{self.prog} --help`", file=sys.stderr)
         sys.exit(WRONG_USE)
 

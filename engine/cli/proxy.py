@@ -19,7 +19,7 @@ from ..process.shutdown import run_to_end
 from ..process.tokens import Tokens
 from .commands import add_command
 from .factory import load_policy, with_limits
-from .options import add_allowed_hosts, add_redaction, allowed_hosts, build_redaction
+from .options import add_allowed_hosts, add_log_format, add_redaction, allowed_hosts, build_redaction
 from .until_options import add_until, build_until
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def add_to(commands: Any) -> None:
         about=_ABOUT,
         exit_codes=_EXIT_CODES,
         examples=_EXAMPLES,
+        variables=True,
     )
     parser.add_argument(
         "--upstream", required=True, metavar="URL", help="the URL of the provider, as in https://api.openai.com/v1"
@@ -93,6 +94,7 @@ def add_to(commands: Any) -> None:
         metavar="S",
         help=f"seconds that responses in progress get to end when the proxy stops (default {GRACE_SECONDS:g})",
     )
+    add_log_format(server)
     stopping = parser.add_argument_group("when to stop")
     stopping.add_argument(
         "--completion",
@@ -157,7 +159,15 @@ def add_to(commands: Any) -> None:
         "--workspace", metavar="DIR", help="the folder in which the agent works, for --until (default: this folder)"
     )
     records = parser.add_argument_group("records and spans")
-    records.add_argument("--record", metavar="DIR", help="write a record of each run to this folder")
+    records.add_argument(
+        "--record", metavar="DIR", help="write a record of each run to this folder, in one for each day (2026-11-30)"
+    )
+    records.add_argument(
+        "--keep-days",
+        type=int,
+        metavar="N",
+        help="delete the records in folders of days to which nothing was written for N days (default: keep all)",
+    )
     records.add_argument(
         "--trace",
         action="store_true",
@@ -218,6 +228,8 @@ def build_server(args: argparse.Namespace) -> tuple[ProxyServer, Callable[[], No
         budgets=DayBudgets(*limits, prices, store=store) if any(limits) else None,
         tracer=tracer,
         grace=args.grace,
+        keep_days=args.keep_days,
+        log_format=args.log_format,
     )
     return server, flush
 
@@ -268,6 +280,10 @@ def _check(args: argparse.Namespace) -> None:
     for origin in args.cors:
         if not is_origin(origin):
             raise WrongUse(f"--cors {origin!r} is not an origin: write scheme and host, as in http://localhost:3000")
+    if args.keep_days is not None and args.keep_days < 1:
+        raise WrongUse(f"--keep-days is {args.keep_days}: use 1 or more")
+    if args.keep_days is not None and args.record is None:
+        raise WrongUse("--keep-days is about records: give their folder with --record DIR")
     for name in ("grace", "idle"):
         if not getattr(args, name) >= 0:
             raise WrongUse(f"--{name} is {getattr(args, name):g}: use 0 or more")

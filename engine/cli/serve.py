@@ -13,7 +13,18 @@ from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
 from .agent import build_engine, chosen_policy
 from .commands import add_command
-from .options import add_agent, add_allowed_hosts, add_lease, add_queue, add_redaction, allowed_hosts, build_redaction
+from .options import (
+    add_agent,
+    add_allowed_hosts,
+    add_lease,
+    add_log_format,
+    add_queue,
+    add_redaction,
+    add_store,
+    allowed_hosts,
+    build_redaction,
+    read_store,
+)
 from .until_options import client_until
 from .worker import require_queue
 
@@ -21,6 +32,7 @@ PORT = 8642
 GRACE_SECONDS = 10.0
 MAX_RUNNING = 1000
 RATE = 100.0
+ANSWER_SECONDS = 10.0
 _ABOUT = """
 Without tokens, the server listens on this machine only. Tokens come from --tokens, a file with a line OWNER:TOKEN for
 each owner, or from the environment variable ENDSTOP_TOKEN, if there is only one. Without --model, the server shows
@@ -53,16 +65,15 @@ def add_to(commands: Any) -> None:
         about=_ABOUT,
         exit_codes=_EXIT_CODES,
         examples=_EXAMPLES,
+        variables=True,
     )
     server = parser.add_argument_group("server")
     server.add_argument("--host", default="127.0.0.1", metavar="H", help="the address to listen on (default 127.0.0.1)")
     server.add_argument(
         "--port", type=int, default=PORT, metavar="N", help=f"the port to listen on (default {PORT}; 0: any free port)"
     )
-    server.add_argument(
-        "--store",
-        metavar="S",
-        help="where to store sessions: a file, or a postgresql:// URL (default: sessions.db in the state folder)",
+    add_store(
+        server, "where to store sessions: a file, or a postgresql:// URL (default: sessions.db in the state folder)"
     )
     server.add_argument("--tokens", metavar="FILE", help="a file of bearer tokens, with a line OWNER:TOKEN for each")
     add_allowed_hosts(server)
@@ -79,6 +90,14 @@ def add_to(commands: Any) -> None:
         default=GRACE_SECONDS,
         metavar="S",
         help=f"seconds that running sessions get to end when the server stops (default {GRACE_SECONDS:g})",
+    )
+    server.add_argument(
+        "--answer-timeout",
+        type=float,
+        default=ANSWER_SECONDS,
+        metavar="S",
+        help=f"seconds after which a request is given up (503) while the store or the queue does not answer "
+        f"(default {ANSWER_SECONDS:g})",
     )
     server.add_argument("--keep-days", type=float, metavar="N", help="delete ended sessions after this many days")
     server.add_argument("--keep-sessions", type=int, metavar="N", help="keep only this many ended sessions, the latest")
@@ -104,6 +123,7 @@ def add_to(commands: Any) -> None:
     )
     server.add_argument("--no-page", action="store_true", help="do not serve the web page")
     server.add_argument("--quiet", action="store_true", help="do not log requests")
+    add_log_format(server)
     fleet = parser.add_argument_group("several processes")
     fleet.add_argument(
         "--workers",
@@ -120,6 +140,7 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Serve until a signal and return the exit code. Raises WrongUse."""
+    args.store = read_store(args)
     if args.workers is not None:
         require_queue(args.queue)
     from ..service.span_receiver import Receiving
@@ -139,9 +160,12 @@ def command(args: argparse.Namespace) -> int:
         keep_days=args.keep_days,
         keep_sessions=args.keep_sessions,
         max_running=args.max_running,
+        max_running_each=args.max_running_each if args.workers is None else None,
         rate=args.rate or None,
         page=not args.no_page,
         quiet=args.quiet,
+        log_format=args.log_format,
+        answer_seconds=args.answer_timeout,
         lease=args.lease,
         queue=None if args.workers is None else build_queue(args),
         workers=lambda died: keep_workers_alive(args, args.workers or 0, died),
@@ -161,16 +185,20 @@ def _agents(args: argparse.Namespace) -> dict[str, Engine]:
 def _check(args: argparse.Namespace) -> None:
     if not 0 <= args.port <= 65535:
         raise WrongUse(f"--port is {args.port}: use 0 to 65535")
+    if args.max_running_each is not None and args.max_running_each < 1:
+        raise WrongUse(f"--max-running-each is {args.max_running_each}: use 1 or more")
     if args.workers is not None and args.workers < 0:
         raise WrongUse(f"--workers is {args.workers}: use 0 or more")
     if args.workers and not (args.model or args.api_base or args.provider):
         raise WrongUse("--workers needs a model: give one with --model")
     if args.otlp and args.workers is not None:
         raise WrongUse("--otlp and --workers do not go together: one process has to see all spans of a session")
-    if args.rate < 0:
-        raise WrongUse(f"--rate is {args.rate:g}: use 0 or more")
     if args.store is not None and not args.store.strip():
         raise WrongUse("--store is empty: give a file or a URL")
+    if not args.answer_timeout > 0:
+        raise WrongUse(f"--answer-timeout is {args.answer_timeout:g}: use seconds, more than 0")
+    if args.rate < 0:
+        raise WrongUse(f"--rate is {args.rate:g}: use 0 or more")
 
 
 def default_store() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..decision.errors import missing_extra
 from .commands import add_command
-from .options import add_agent, add_lease, add_queue, add_redaction
+from .options import add_agent, add_lease, add_log_format, add_queue, add_redaction, add_store, read_store
 
 MAX_RUNNING = 100
 GRACE_SECONDS = 10.0
@@ -44,9 +44,10 @@ def add_to(commands: Any) -> None:
         about=_ABOUT,
         exit_codes=_EXIT_CODES,
         examples=_EXAMPLES,
+        variables=True,
     )
     worker = parser.add_argument_group("worker")
-    worker.add_argument("--store", metavar="S", help="the postgresql:// URL of the database that all workers share")
+    add_store(worker, "the postgresql:// URL of the database that all workers share")
     worker.add_argument(
         "--max-running",
         type=int,
@@ -64,12 +65,25 @@ def add_to(commands: Any) -> None:
         help=f"seconds that running sessions get to end when the worker stops, before other workers take them over "
         f"(default {GRACE_SECONDS:g})",
     )
+    add_log_format(worker)
+    health = parser.add_argument_group("health")
+    health.add_argument(
+        "--health-port",
+        type=int,
+        metavar="N",
+        help="answer at this port: /health (the process lives) and /ready (its store and its queue answer); 0: any "
+        "free port (default: no port)",
+    )
+    health.add_argument(
+        "--health-host", default="127.0.0.1", metavar="H", help="the address of that port (default 127.0.0.1)"
+    )
     add_agent(parser, serves=True)
     add_redaction(parser.add_argument_group("redaction"), "the store")
 
 
 def command(args: argparse.Namespace) -> int:
     """Run sessions from the queue until a signal, and return the exit code. Raises WrongUse."""
+    args.store = read_store(args)
     require_queue(args.queue)
     from .worker_process import run_worker
 

@@ -8,18 +8,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import multiprocessing
+import os
+import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from multiprocessing import parent_process
 from multiprocessing.process import BaseProcess
 from urllib.parse import urlsplit
 
 from ..decision import WrongUse
 from ..durable import Queue
+from ..http.operator_port import operator_port
 from ..process.daemon import DaemonProcess, log_to_stderr, new_event_loop
+from ..process.listening import listen_at, resolve_address, url_of
 from ..process.shutdown import ShutdownSignals, exit_despite_hanging_threads, run_to_end
 from ..process.streams import StdStreams
+from ..providers._logging import log_warning
+from ..records.known_secrets import KnownSecrets, environment_secrets
 from ..service.service import Service
 from ..store.base import StoreError
 from ..store.url import file_at, mask_url
@@ -49,7 +55,9 @@ class WorkerDaemon:
             raise WrongUse(f"--max-running is {args.max_running}: use 1 or more")
         if not (args.model or args.api_base or args.provider):
             raise WrongUse("a worker needs a model: give one with --model")
-        self._store = args.store
+        self._store, self._grace = args.store, args.grace
+        self._log_format = args.log_format
+        self._health_host, self._health_port = args.health_host, args.health_port
         self._service = Service(
             queue=build_queue(args),  # first: the engine takes longer to build, and this may be refused
             engine=build_engine(args),
@@ -63,11 +71,41 @@ class WorkerDaemon:
 
     async def work(self) -> int:
         """Run sessions from the queue until a signal, and return the exit code. Raises WrongUse."""
-        with log_to_stderr():
-            return await self._work()
+        daemon = DaemonProcess(self._service)
+        secrets = KnownSecrets(environment_secrets(os.environ))
+        with self._listen() as listening, log_to_stderr(secrets, self._log_format):
+            work = self._work(daemon, listening)
+            return await daemon.run(work, grace=self._grace, silent_parts=self._service.silent_parts)
 
-    async def _work(self) -> int:
-        std_streams, daemon = StdStreams(), DaemonProcess(self._service)
+    @contextmanager
+    def _listen(self) -> Iterator[socket.socket | None]:
+        """Listen at the operator's port while entered; None without one."""
+        if self._health_port is None:
+            yield None
+            return
+        place = resolve_address(self._health_host, self._health_port, "--health-")
+        with listen_at(place, self._health_host, self._health_port, "--health-") as listening:
+            yield listening
+
+    async def _work(self, daemon: DaemonProcess, listening: socket.socket | None) -> None:
+        async with operator_port(
+            listening,
+            health=self._health,
+            unready_parts=self._unready_parts,
+            metrics=self._service.metrics.current_text,
+        ):
+            await self._serve_queue(daemon, listening)
+
+    def _health(self) -> dict[str, object]:
+        return {"status": "stopping" if self._service.stopping else "ok", "running": self._service.running}
+
+    async def _unready_parts(self) -> list[str]:
+        if self._service.stopping or not self._service.is_open:
+            return ["stopping" if self._service.stopping else "starting"]
+        return await self._service.unready_parts()
+
+    async def _serve_queue(self, daemon: DaemonProcess, listening: socket.socket | None) -> None:
+        std_streams = StdStreams()
         try:
             await self._service.__aenter__()
         except (StoreError, ConnectionError) as error:
@@ -76,13 +114,13 @@ class WorkerDaemon:
             with ShutdownSignals(daemon) as interrupts:
                 interrupts.attach(daemon)
                 if parent_process() is None:
-                    std_streams.write_answer(f"endstop worker takes sessions from {mask_url(self._store)}\n")
+                    port = "" if listening is None else f"; health at {url_of(listening)}"
+                    std_streams.write_answer(f"endstop worker takes sessions from {mask_url(self._store)}{port}\n")
                 else:
                     _stop_with_parent(daemon)
                 await daemon.stop_requested.wait()
         finally:
             await self._service.__aexit__(None, None, None)
-        return daemon.exit_code
 
 
 def _stop_with_parent(daemon: DaemonProcess) -> None:
@@ -101,20 +139,21 @@ def _stop_with_parent(daemon: DaemonProcess) -> None:
 
 def build_queue(args: argparse.Namespace) -> Queue:
     """Return the queue for `--queue`, not yet open. Raises WrongUse."""
-    most = args.max_running_everywhere
-    if most is not None and most < 1:
-        raise WrongUse(f"--max-running-everywhere is {most}: use 1 or more")
+    limits = {"--max-running-everywhere": args.max_running_everywhere, "--max-running-each": args.max_running_each}
+    for option, most in limits.items():
+        if most is not None and most < 1:
+            raise WrongUse(f"{option} is {most}: use 1 or more")
     name, _, place = args.queue.partition(":")
     match name:
         case "dbos":
             from ..durable.dbos import Dbos
 
-            return Dbos(place or _shared_store(args), running_in_all=most)
+            everywhere, each = limits.values()
+            return Dbos(place or _shared_store(args), running_in_all=everywhere, running_each=each)
         case "temporal":
-            if most is not None:
-                raise WrongUse(
-                    "--max-running-everywhere does not work with Temporal: limit each worker with --max-running"
-                )
+            for option, most in limits.items():
+                if most is not None:
+                    raise WrongUse(f"{option} does not work with Temporal: limit each worker with --max-running")
             return _temporal(args.queue, args.lease)
         case _:
             raise WrongUse(f"--queue is {mask_url(args.queue)!r}: give {_FORMS}")
@@ -169,7 +208,7 @@ async def _keep_worker_alive(args: argparse.Namespace, died: Callable[[], None])
             await _wait_for_exit(process)
         finally:
             await _stop_worker(process, args.grace + LEAVING_SECONDS)
-        print(f"endstop: worker {process.pid} died (exit code {process.exitcode})", file=sys.stderr, flush=True)
+        log_warning("a worker process died", pid=process.pid, exit_code=process.exitcode)
         died()
         if loop.time() - began > LONGEST_PAUSE:
             pause = FIRST_PAUSE
@@ -202,6 +241,7 @@ def _run_in_child(args: argparse.Namespace) -> None:
     """Run a worker process: its main function."""
     harden_process()
     args.command = run_worker
+    args.health_host, args.health_port = "", None  # the server answers for its workers
     code = run_command(args)
     exit_despite_hanging_threads(code)
     sys.exit(code)

@@ -53,7 +53,6 @@ from ..decision import events as ev
 from ..decision.cost import Price, with_cost
 from ..decision.decide import applies_before_first_step, go_on_in_round, needs_closing_step
 from ..decision.decisions import FOLLOWED
-from ..decision.errors import error_text
 from ..decision.facts import add_usage, usage_of
 from ..decision.limit_usage import extension
 from ..decision.outcome import STATUS_OF
@@ -70,11 +69,11 @@ from ..providers.clock import Clock, SystemClock
 from ..providers.prices import Prices
 from ..providers.surrogate_pairs import whole_characters, with_whole_characters
 from ..records.format import Redact
-from ..records.recorder import RecordWriter
 from ..records.scan import Scan
 from ..tools.function_roles import check_functions
 from .followed_response import Cut
 from .followed_step import ContextSize, FollowedStep
+from .follower_record import FollowerRecord
 from .follower_snapshot import FollowerSnapshot, policy_text, read_policy
 from .made_calls import MadeCalls
 
@@ -111,8 +110,10 @@ class Follower:
         ALARM_RAISED is recorded, once per run.
     snapshot: the state to go on from (`snapshot()` of another process), instead of reading the record. A run under
         another policy ends. The ids of calls have to be unique in the session, which is not looked up then.
+    on_record_loss: called with the error when the record cannot be written, once for each run that is not in it to its
+        end; each run tries again, and makes the folder if that is gone. If None, a warning is logged instead.
 
-    Raises WrongUse if the policy is not known, or the record cannot be written.
+    Raises WrongUse if the policy is not known, or, without `on_record_loss`, the record cannot be written.
     """
 
     def __init__(
@@ -136,8 +137,11 @@ class Follower:
         on_event: Callable[[Event], None] | None = None,
         watch: Policy | str | None = None,
         snapshot: FollowerSnapshot | None = None,
+        on_record_loss: Callable[[Exception], None] | None = None,
     ) -> None:
-        check_functions(redact=redact, on_event=on_event, rules=tuple(rule.judge for rule in rules))
+        check_functions(
+            redact=redact, on_event=on_event, on_record_loss=on_record_loss, rules=tuple(rule.judge for rule in rules)
+        )
         self.policy = followed_policy(policy, speaks=speaks, closes=closes)
         self._watch = None if watch is None else followed_policy(watch, speaks=False)
         self._watching: PolicySimulation | None = None
@@ -165,9 +169,11 @@ class Follower:
         self._tools: dict[str, ToolSpec] = {}
         self.offer(tools)
         self.session_id = session_id or (new_session_id() if snapshot is None else snapshot.session_id)
-        self._writer = None if record is None else self._open(record, redact)
+        self._recording = (
+            None if record is None else FollowerRecord(record, self.session_id, self._clock, redact, on_record_loss)
+        )
         before, self._taken = ev.Carried(), set[str]()
-        continued = None if self._writer is None else self._writer.continued
+        continued = None if self._recording is None else self._recording.continued
         if snapshot is None and record is not None and continued is not None and session_id in (None, continued):
             self.session_id = continued
             before, self._taken = _earlier_runs(record, continued)
@@ -251,8 +257,9 @@ class Follower:
 
     @property
     def record(self) -> Path | None:
-        """The file that is being written; None without a record, or once it can no longer be written."""
-        return None if self._writer is None else self._writer.path
+        """The file that is being written; None without a record, or while it cannot be written."""
+        recording = self._recording
+        return None if recording is None or recording.lost else recording.path
 
     @property
     def facts(self) -> Facts:
@@ -274,8 +281,8 @@ class Follower:
 
         Call this before anything is reported.
         """
-        if self._writer is not None:
-            self._writer.hide(known)
+        if self._recording is not None:
+            self._recording.hide(known)
 
     def offer(self, tools: Iterable[ToolSpec]) -> None:
         """Set the tools that the loop offers its model, from the next run on."""
@@ -537,23 +544,21 @@ class Follower:
 
     def rest(self) -> None:
         """Close the record's file until there is more to write. For programs that follow thousands of sessions."""
-        if self._writer is not None:
-            self._guard(self._writer.rest)
+        if self._recording is not None:
+            self._recording.rest()
 
     def close(self) -> None:
         """End the current run, if there is one, and close the record."""
         try:
             self.end()
         finally:
-            if self._writer is not None:
-                self._guard(self._writer.close)
-                self._writer = None
+            self.abandon()
 
     def abandon(self) -> None:
         """Leave the record as it is, without an end. Nothing more is followed, as after an error in following."""
-        if self._writer is not None:
-            self._guard(self._writer.close)
-            self._writer = None
+        if self._recording is not None:
+            self._recording.close()
+            self._recording = None
 
     def __enter__(self) -> Follower:
         return self
@@ -769,38 +774,14 @@ class Follower:
         if self._watching is not None:
             self._watching.feed(event, self.facts)
         self._messages += adds_message(event)
-        writer = self._writer
-        if writer is not None:
-            try:
-                writer.write(event)
-            except OSError as error:
-                self._lose_record(writer, error)
+        if self._recording is not None:
+            self._recording.write(event)
         if self._on_event is not None:
             self._on_event(event)
 
-    def _open(self, record: str | PathLike[str], redact: Redact | None) -> RecordWriter:
-        now = self._clock.wall().isoformat(timespec="milliseconds")
-        return RecordWriter(record, self.session_id, now, __version__, redact=redact)
-
     def _flush(self) -> None:
-        if self._writer is not None:
-            self._guard(self._writer.flush)
-
-    def _guard(self, write: Callable[[], None]) -> None:
-        """Write to the record. If it cannot be written, the loop goes on without one, and a warning is logged."""
-        writer = self._writer
-        try:
-            write()
-        except (OSError, WrongUse) as error:
-            if writer is not None:
-                self._lose_record(writer, error)
-
-    def _lose_record(self, writer: RecordWriter, error: Exception) -> None:
-        from ..providers._logging import log_warning
-
-        writer.abandon()
-        self._writer = None
-        log_warning("the record can no longer be written", record=str(writer.path), error=error_text(error))
+        if self._recording is not None:
+            self._recording.flush()
 
 
 def followed_policy(policy: Policy | str, *, speaks: bool = True, closes: bool = False) -> Policy:

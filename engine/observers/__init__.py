@@ -1,6 +1,7 @@
 """Integrations that observe runs and change nothing: logging, a progress bar, OpenTelemetry.
 
-`traced` is imported when it is first used: it imports the session formats, and most programs only show a bar.
+`traced` and `export_metrics` are imported when they are first used: that imports the session formats, and most programs
+only show a bar.
 """
 
 from typing import TYPE_CHECKING
@@ -10,8 +11,8 @@ from .logging import log_run
 from .progress import progress
 
 if TYPE_CHECKING:
-    from .otel import traced
+    from .otel import export_metrics, traced
 else:
-    __getattr__, __dir__ = lazy_names(globals(), {"otel": "traced"})
+    __getattr__, __dir__ = lazy_names(globals(), {"otel": "export_metrics traced"})
 
-__all__ = ["log_run", "progress", "traced"]
+__all__ = ["export_metrics", "log_run", "progress", "traced"]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from ..base.sanitize import sanitize
+from ..providers._logging import log, log_warning
 from .shutdown import INTERRUPT_EXIT_CODE
+from .streams import flush_std_streams
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -24,14 +27,15 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 @contextmanager
-def log_to_stderr(hide: Callable[[str], str] | None = None) -> Iterator[None]:
+def log_to_stderr(hide: Callable[[str], str] | None = None, log_format: LogFormat = "text") -> Iterator[None]:
     """Write each of endstop's log records as one line to stderr, inside the block. stdout is only for the answer.
 
     This is for our programs alone: in a library, the handlers are the user's.
 
     hide: applied to each text, which may come from a model or a provider. Control sequences are removed from all.
+    log_format: each line is `key=value` (text) or a JSON object.
     """
-    logger, handler = logging.getLogger("endstop"), _LinesOnStderr(hide)
+    logger, handler = logging.getLogger("endstop"), _LinesOnStderr(hide, log_format)
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(level or logging.DEBUG)
@@ -42,12 +46,18 @@ def log_to_stderr(hide: Callable[[str], str] | None = None) -> Iterator[None]:
         logger.setLevel(level)
 
 
-class _LinesOnStderr(logging.Handler):
-    """A handler that writes records as lines of `key=value`. Each goes to the stderr of that moment."""
+LogFormat = Literal["text", "json"]
+_FIRST = ("timestamp", "level", "event")
+"""What each line begins with."""
 
-    def __init__(self, hide: Callable[[str], str] | None) -> None:
+
+class _LinesOnStderr(logging.Handler):
+    """A handler that writes each record as one line. It goes to the stderr of that moment."""
+
+    def __init__(self, hide: Callable[[str], str] | None, log_format: LogFormat) -> None:
         super().__init__()
         self._hide = hide
+        self._log_format = log_format
 
     @cached_property
     def _formatter(self) -> logging.Formatter:
@@ -65,7 +75,10 @@ class _LinesOnStderr(logging.Handler):
                 stdlib.ProcessorFormatter.remove_processors_meta,
                 processors.format_exc_info,
                 partial(_clean, self._hide),
-                processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
+                _in_order,
+                processors.JSONRenderer(ensure_ascii=False)
+                if self._log_format == "json"
+                else processors.LogfmtRenderer(),
             ],
         )
 
@@ -85,6 +98,11 @@ def _add_traceback_text(logger: object, method: str, entry: MutableMapping[str, 
     return entry
 
 
+def _in_order(logger: object, method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Return a log entry whose first fields are those that each has."""
+    return {name: entry[name] for name in _FIRST} | {k: v for k, v in entry.items() if k not in _FIRST}
+
+
 def _clean(
     hide: Callable[[str], str] | None, logger: object, method: str, entry: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
@@ -94,6 +112,14 @@ def _clean(
             text = sanitize(str(value))
             entry[name] = text if hide is None else hide(text)
     return entry
+
+
+LEAVING_SECONDS = 2.0
+"""Seconds after its grace period in which a process that stops ends tools and other work that is cancelled."""
+SILENT_TIMES = 3
+"""How often in a row a part has not answered when a process that stops leaves without it."""
+ASK_SECONDS = 1.0
+"""Seconds between two such questions."""
 
 
 class Stoppable(Protocol):
@@ -130,12 +156,38 @@ class DaemonProcess:
         self.exit_code = INTERRUPT_EXIT_CODE if cause == "interrupt" else 0
         self._service.begin_stopping()
         self.stop_requested.set()
+        if self._service.running:
+            log(logging.INFO, "stopping", {self._work: self._service.running})
 
     def show_stopping(self) -> None:
-        """Print how much is still running."""
-        running = self._service.running
-        if running:
-            print(f"endstop: stopping; running {self._work}: {running}", file=sys.stderr, flush=True)
+        """Do nothing: `cancel` logs how much is still running."""
 
     def restore_terminal(self) -> None:
         """Do nothing: there is no live view."""
+
+    async def run(
+        self, work: Coroutine[Any, Any, None], *, grace: float, silent_parts: Callable[[], Awaitable[Sequence[str]]]
+    ) -> int:
+        """Do the work of this process and return its exit code.
+
+        grace: seconds that the work gets to end once `cancel` was called. `LEAVING_SECONDS` later this ends the process
+        at once, with the work unfinished, if a part that it waits for does not answer, such as a database:
+        `silent_parts` returns which. Tasks and threads that wait for it would keep the process, and all that they had
+        left to do needs it.
+        """
+        working = asyncio.create_task(work, name="endstop daemon")
+        stopping = asyncio.create_task(self.stop_requested.wait(), name="endstop stop")
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        loop, silent, times = asyncio.get_running_loop(), list[str](), 0
+        deadline = loop.time() + grace + LEAVING_SECONDS
+        while not working.done() and (times < SILENT_TIMES or loop.time() < deadline):
+            silent = [*await silent_parts()]
+            times = times + 1 if silent else 0
+            await asyncio.wait((working,), timeout=ASK_SECONDS)
+        if not working.done():
+            log_warning("stopped without an answer: other processes continue what is left", silent=", ".join(silent))
+            flush_std_streams()
+            os._exit(self.exit_code)
+        await working
+        return self.exit_code

@@ -27,17 +27,22 @@ class BindAddress(NamedTuple):
     address: tuple[Any, ...]
 
 
-def resolve_address(host: str, port: int) -> BindAddress:
-    """Return the first address that the name `host` resolves to. Raises WrongUse if there is none."""
+def resolve_address(host: str, port: int, options: str = "--") -> BindAddress:
+    """Return the first address that the name `host` resolves to. Raises WrongUse if there is none.
+
+    options: what the names of the options for host and port begin with, for errors.
+    """
+    if not 0 <= port <= 65535:
+        raise WrongUse(f"{options}port is {port}: use 0 to 65535")
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError):
-        raise WrongUse(f"--host {host}: there is no such host") from None
+        raise WrongUse(f"{options}host {host}: there is no such host") from None
     family, _, protocol, _, address = found[0]
     return BindAddress(family, protocol, address)
 
 
-def listen_at(place: BindAddress, host: str, port: int) -> socket.socket:
+def listen_at(place: BindAddress, host: str, port: int, options: str = "--") -> socket.socket:
     """Return a socket that listens at this address. Raises WrongUse if that is not possible."""
     listening = socket.socket(place.family, socket.SOCK_STREAM, place.protocol)
     try:
@@ -46,20 +51,20 @@ def listen_at(place: BindAddress, host: str, port: int) -> socket.socket:
         listening.listen(2048)
     except OSError as error:
         listening.close()
-        raise WrongUse(_bind_error(error, host, port)) from None
+        raise WrongUse(_bind_error(error, host, port, options)) from None
     return listening
 
 
-def _bind_error(error: OSError, host: str, port: int) -> str:
+def _bind_error(error: OSError, host: str, port: int, options: str) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return f"--port {port} is in use: choose another one, or --port 0 for any free port"
+            return f"{options}port {port} is in use: choose another one, or {options}port 0 for any free port"
         case errno.EADDRNOTAVAIL:
-            return f"--host {host} is not an address of this machine"
+            return f"{options}host {host} is not an address of this machine"
         case errno.EACCES:
-            return f"--port {port} needs privileges that this process does not have: choose one above 1023"
+            return f"{options}port {port} needs privileges that this process does not have: choose one above 1023"
         case _:
-            return f"--host {host} --port {port}: {error.strerror}"
+            return f"{options}host {host} {options}port {port}: {error.strerror}"
 
 
 def url_of(listening: socket.socket) -> str:

@@ -158,6 +158,14 @@ class BudgetStore:
         with self._transaction() as database:
             return _sum(database, "spent", day, budget)
 
+    def most_spent(self, day: str) -> tuple[Usage, Usage]:
+        """Return the usage of all agents on this day, and the largest numbers of any other budget."""
+        with self._transaction() as database:
+            largest = "max(input_tokens), max(output_tokens), max(cost_usd)"
+            others = f"SELECT {largest} FROM spent WHERE day = ? AND budget != ?"
+            found = database.execute(others, (day, EVERYBODY)).fetchone()
+            return _sum(database, "spent", day, EVERYBODY), _usage(found)
+
     def close(self) -> None:
         """Write the ended requests, and close the file."""
         try:
@@ -293,9 +301,14 @@ def _counts(usage: Usage) -> tuple[int, int, float]:
 
 def _sum(database: sqlite3.Connection, table: str, day: str, name: bytes) -> Usage:
     sums = "total(input_tokens), total(output_tokens), total(cost_usd)"
-    found = database.execute(f"SELECT {sums} FROM {table} WHERE day = ? AND budget = ?", (day, name)).fetchone()
+    return _usage(database.execute(f"SELECT {sums} FROM {table} WHERE day = ? AND budget = ?", (day, name)).fetchone())
+
+
+def _usage(row: tuple[float | None, ...]) -> Usage:
+    """Return the amounts of a row; None in it is 0."""
+    input_tokens, output_tokens, cost = (amount or 0 for amount in row)
     return Usage(
-        input_tokens=min(int(found[0]), MOST_TOKENS),
-        output_tokens=min(int(found[1]), MOST_TOKENS),
-        cost_usd=min(found[2], MOST_DOLLARS),
+        input_tokens=min(int(input_tokens), MOST_TOKENS),
+        output_tokens=min(int(output_tokens), MOST_TOKENS),
+        cost_usd=min(cost, MOST_DOLLARS),
     )

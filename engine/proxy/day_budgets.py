@@ -25,6 +25,7 @@ from ..decision import Price, Usage, WrongUse
 from ..decision.errors import error_text
 from ..decision.events import BudgetRefused
 from ..providers._logging import log_warning
+from ..providers._outage import Outage
 from ..providers.prices import Prices
 from ..records.sqlite_file import FAILURES
 from .budget_store import EVERYBODY, PROCESS_SECONDS, BudgetRequest, BudgetStore
@@ -35,6 +36,8 @@ POLL_SECONDS = 0.5
 """Seconds between the checks of a waiting request for amounts that other processes have settled."""
 STORE_SECONDS = 3.0
 """Maximum seconds that a request waits for the store."""
+LOOK_SECONDS = 1.0
+"""Maximum seconds that a look at what is left waits for the store."""
 RETRY_SECONDS = 5.0
 """Seconds until a store that failed is tried again."""
 
@@ -85,6 +88,7 @@ class DayBudgets:
         """Thread that waits for the disk; None if nothing does."""
         self._left_alone_until = -inf
         """Time at which a store that failed is tried again, in seconds on the monotonic clock."""
+        self._outage = Outage("the store of the budgets fails: they limit nothing")
         self._reserved = 0
         """Reserved requests in progress."""
         self._renewing: asyncio.Task[None] | None = None
@@ -118,6 +122,32 @@ class DayBudgets:
         budgets = {EVERYBODY: self._everybody} if self._everybody else {}
         return budgets | ({self._store.digest(key): self._each_key} if self._each_key else {})
 
+    @property
+    def limits(self) -> Mapping[str, Mapping[str, float]]:
+        """The daily limits by their names: those of `everybody`, and those of each `key`; empty for none."""
+        return {"everybody": self._everybody, "key": self._each_key}
+
+    async def left(self) -> Mapping[str, Mapping[str, float]] | None:
+        """Return what is left today of each limit, by its name as in `limits`; of keys, the least that one has left.
+
+        Returns None if that is not known within `LOOK_SECONDS`.
+        """
+        ask = partial(self._store.most_spent, self._today())
+        try:
+            if self._thread is None:
+                spent = ask()
+            elif self.problem:
+                return None
+            else:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    spent = await asyncio.get_running_loop().run_in_executor(self._thread, partial(self._attempt, ask))
+        except (TimeoutError, OSError, *FAILURES):
+            return None
+        return {
+            budget: {name: max(0.0, limit - (getattr(used, name) or 0)) for name, limit in limits.items()}
+            for (budget, limits), used in zip(self.limits.items(), spent, strict=True)
+        }
+
     async def _ask(self, request: BudgetRequest) -> BudgetRefused | bool | None:
         """Return the store's answer to a request; None if the store fails."""
         if self._thread is None:
@@ -133,9 +163,8 @@ class DayBudgets:
         except (OSError, *FAILURES) as error:
             self._note_failure(error_text(error))
             return None
-        if self.problem:
-            self.problem = ""
-            log_warning("the budgets work again", store=str(self._store.path))
+        self.problem = ""
+        self._outage.over()
         return answer
 
     def _attempt(self, work: Callable[[], T]) -> T:
@@ -149,9 +178,8 @@ class DayBudgets:
             raise
 
     def _note_failure(self, why: str) -> None:
-        if not self.problem:
-            self.problem = why
-            log_warning("the store of the budgets fails: they limit nothing", store=str(self._store.path), why=why)
+        self.problem = self.problem or why
+        self._outage.failed(store=str(self._store.path), why=self.problem)
 
     def _settle(self, request: BudgetRequest, used: Usage | None) -> None:
         self._reserved -= 1

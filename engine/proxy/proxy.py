@@ -142,7 +142,8 @@ class Proxy:
         self._ended: asyncio.Future[None] | None = None
         """Set at the end of a request, for whoever waits for that."""
         limits = None if options.dry_run else budgets
-        self._requests = UpstreamRequests(options.upstream, limits, self.statistics, self._secrets)
+        now = self._clock.now
+        self._requests = UpstreamRequests(options.upstream, limits, self.statistics, self._secrets, now)
         self._streaming = UpstreamStreaming(enabled=options.stream_upstream, completion=options.completion)
         until = UntilExchanges(self._requests, self.statistics, self._secrets, self._who_left, self._clock)
         self._forwarder = Forwarder(self._requests, self._streaming, until, self._who_left, self._clock)
@@ -205,7 +206,7 @@ class Proxy:
                 return refusal
             for secret in secrets_of(incoming):
                 self._secrets.add(secret)
-            own = self._own_page(incoming)
+            own = await self._own_page(incoming)
             return await self._handle(incoming) if own is None else own
         except UnfinishedBody as error:
             return error_reply(408, str(error), {"Connection": "close"})
@@ -244,7 +245,7 @@ class Proxy:
             check_host(values, self.options.hosts, FOREIGN_HOST, f"{version.major}.{version.minor}")
         check_origin(values, self.options.origins, FOREIGN_ORIGIN)
 
-    def _own_page(self, incoming: web.Request) -> web.Response | None:
+    async def _own_page(self, incoming: web.Request) -> web.Response | None:
         """Return the proxy's own page, its metrics, or an error for another path below them.
 
         Returns None for the provider's paths.
@@ -257,6 +258,8 @@ class Proxy:
             return error_reply(405, "this page can only be read", {"Allow": "GET, HEAD"})
         problem = "" if self._budgets is None else self._budgets.problem
         if incoming.path.rstrip("/").endswith("/metrics"):
+            if self._budgets is not None:
+                self.statistics.set_budgets(self._budgets.limits, await self._budgets.left())
             shown = metrics(self.statistics, self.running, len(self.runs), open_budgets=bool(problem))
             return web.Response(text=self._secrets(shown), headers=_PRIVATE)
         upstream, problem = self._secrets(public_url(self.options.upstream)), self._secrets(problem)

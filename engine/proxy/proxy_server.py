@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -17,26 +17,30 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from yarl import URL
 
+from ..base.ids import new_session_id
 from ..decision import Event, Policy, Price, WrongUse
-from ..decision.errors import error_text
+from ..decision.events import AttemptFailed, RunFinished, RunStarted
 from ..decision.finish_words import parse_finish_reason
 from ..follow import Follower
 from ..follow.agent_check import AgentCheck
 from ..http.idle_connections import TimedRunner
-from ..process.daemon import DaemonProcess, log_to_stderr
+from ..observers.logging import log_run_end
+from ..process.daemon import DaemonProcess, LogFormat, log_to_stderr
 from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
 from ..process.shutdown import ShutdownSignals
 from ..process.streams import StdStreams
 from ..process.tokens import TOKEN_VARIABLE, Tokens
-from ..providers._logging import log_warning
+from ..providers.clock import Clock, SystemClock
 from ..providers.endpoint_url import public_url
 from ..providers.prices import Prices
 from ..records.format import Redact
 from ..records.known_secrets import KnownSecrets, environment_secrets
+from ..records.retention import day_folder
 from ..until import Until
 from .day_budgets import DayBudgets
 from .headers import TOKEN
 from .proxy import OWN_PAGES, Proxy, ProxyOptions
+from .recording import RecordLosses, delete_daily
 from .statistics_page import Statistics
 from .upstream_connections import LARGEST_HEADER
 
@@ -62,7 +66,8 @@ class UpstreamPrices(Prices):
 class RunFollowers(Struct, frozen=True, kw_only=True):
     """Factory of the follower of each new run.
 
-    completion: names of the tools that complete a task. folder: where records are written; None for no records.
+    completion: names of the tools that complete a task. folder: where records are written, those of each day
+    in a folder of its own; None for no records.
     """
 
     policy: Policy
@@ -75,6 +80,9 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
     """The check that says when the work of an agent is done."""
     workspace: str = "."
     """The folder of the work."""
+    losses: RecordLosses = field(default_factory=RecordLosses)
+    """Is told of runs whose records cannot be written; they are followed without."""
+    clock: Clock = field(default_factory=SystemClock)
 
     def open_check(self, follower: Follower) -> AgentCheck:
         """Return the check of the work of a run."""
@@ -82,16 +90,26 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
         return AgentCheck(self.until, self.workspace, follower)
 
     def open(self, agent: str) -> Follower:
-        """Return the follower of a run of this agent; without a record, with a warning, if that cannot be written."""
-        follower = self._follower(agent)
-        if self.folder is None:
-            return follower
-        path = self.folder / f"{follower.session_id}.jsonl"
-        try:
-            return self._follower(agent, follower.session_id, path)
-        except (WrongUse, OSError) as error:
-            log_warning("a run is not recorded", record=str(path), error=error_text(error))
-            return follower
+        """Return the follower of a run of this agent."""
+        session_id = new_session_id()
+        today = self.clock.wall().date()
+        follower = Follower(
+            self.policy,
+            completion=self.completion,
+            speaks=False,
+            closes=True,
+            record=None if self.folder is None else day_folder(self.folder, today) / f"{session_id}.jsonl",
+            redact=self.redact,
+            session_id=session_id,
+            agent=agent or "agent",
+            prices=self.prices,
+            clock=self.clock,
+            on_event=RunEndLog(agent, self.on_event),
+            on_record_loss=self.losses.lost,
+        )
+        if follower.record is not None:
+            self.losses.written()
+        return follower
 
     def rehearse(self) -> None:
         """Follow a run that nobody sees, so that no response waits for what is built when the first one is judged."""
@@ -102,19 +120,29 @@ class RunFollowers(Struct, frozen=True, kw_only=True):
             follower.decide()
         follower.close()
 
-    def _follower(self, agent: str, session_id: str | None = None, record: Path | None = None) -> Follower:
-        return Follower(
-            self.policy,
-            completion=self.completion,
-            speaks=False,
-            closes=True,
-            record=record,
-            redact=self.redact,
-            session_id=session_id,
-            agent=agent or "agent",
-            prices=self.prices,
-            on_event=self.on_event,
-        )
+
+class RunEndLog:
+    """Function for the events of one agent's runs: logs the end of each, and passes events on to `then`."""
+
+    def __init__(self, agent: str, then: Callable[[Event], None] | None) -> None:
+        self._agent = agent
+        self._then = then
+        self._error_kind: str | None = None
+        """The kind of the run's last failed attempt."""
+
+    def __call__(self, event: Event) -> None:
+        """Take the next event."""
+        match event:
+            case RunStarted():
+                self._error_kind = None
+            case AttemptFailed(kind=kind):
+                self._error_kind = kind
+            case RunFinished(outcome=outcome):
+                log_run_end(outcome, self._error_kind, agent=self._agent)
+            case _:
+                pass
+        if self._then is not None:
+            self._then(event)
 
 
 class ProxyServer(Struct, frozen=True, kw_only=True):
@@ -131,6 +159,9 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
     """Environment variables, whose keys and tokens are hidden like those of requests."""
     grace: float
     """Maximum seconds for responses in progress to end once the proxy stops."""
+    keep_days: int | None = None
+    """Days after their last event when records are deleted; None for never."""
+    log_format: LogFormat = "text"
 
     async def serve(self) -> int:
         """Serve until a signal, and return the exit code. Raises WrongUse for settings that cannot work."""
@@ -141,13 +172,14 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
                 f"--tokens FILE with a line OWNER:TOKEN for each user, or set {TOKEN_VARIABLE}"
             )
         secrets = KnownSecrets(environment_secrets(self.environment))
-        with listen_at(place, self.host, self.port) as listening, log_to_stderr(secrets):
+        with listen_at(place, self.host, self.port) as listening, log_to_stderr(secrets, self.log_format):
             check_upstream(self.options.upstream, listening)
             proxy = self.new_proxy(secrets)
             raise_file_limit()
             std_streams, daemon = StdStreams(), DaemonProcess(proxy, "requests")
             runner = proxy_runner(proxy)
             await proxy.open()
+            deleting = self._begin_deleting()
             try:
                 await runner.setup()
                 site = web.SockSite(runner, listening)
@@ -162,15 +194,25 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
                         async with asyncio.timeout(BREAK_OFF_SECONDS):
                             await proxy.break_off()
             finally:
+                if deleting is not None:
+                    deleting.cancel()
                 await runner.cleanup()
                 await proxy.close()
         return daemon.exit_code
+
+    def _begin_deleting(self) -> asyncio.Task[NoReturn] | None:
+        """Begin to delete old records; None if all are kept."""
+        folder = self.followers.folder
+        if folder is None or self.keep_days is None:
+            return None
+        return asyncio.create_task(delete_daily(folder, self.keep_days, self.followers.clock))
 
     def new_proxy(self, secrets: KnownSecrets | None = None) -> Proxy:
         """Return a proxy with these settings, for whoever serves it. secrets: hidden in what is logged."""
         self.followers.rehearse()
         statistics = Statistics()
-        followers = replace(self.followers, on_event=statistics.take)
+        losses = RecordLosses(statistics.count_unrecorded_run)
+        followers = replace(self.followers, on_event=statistics.take, losses=losses)
         return Proxy(
             self.options,
             followers.open,

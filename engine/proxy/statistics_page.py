@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
+from http import HTTPStatus
 from typing import Literal
 
 from ..analysis.endings import short_ending
+from ..base.metrics_registry import OTHER, Metrics
 from ..base.version import __version__
 from ..decision import Event, Usage
 from ..decision.events import AttemptFailed, RunFinished
@@ -23,7 +25,7 @@ from ..http.document_page import (
     Section,
     TablePart,
 )
-from ..process.prometheus import Family, prometheus_text
+from . import proxy_metrics as m
 
 CHARACTERS_PER_TOKEN = 4
 """Characters per token for the estimate of a request by its size."""
@@ -34,6 +36,7 @@ def request_tokens(size: int) -> int:
     return size // CHARACTERS_PER_TOKEN
 
 
+_STATUSES = frozenset(map(int, HTTPStatus))
 Handling = Literal["passed", "followed", "answered", "stopped", "refused"]
 
 HANDLING: dict[Handling, str] = {
@@ -64,6 +67,8 @@ class ProxyCounts:
         """Requests let through because the store of the budgets failed."""
         self.unfollowed_runs = 0
         """Runs that could no longer be followed, because a policy raised or a response could not be read."""
+        self.unrecorded_runs = 0
+        """Runs whose record could not be written."""
         self.usage = Usage()
         self.estimated_tokens = 0
         """Number of tokens in `usage` that no provider reported."""
@@ -76,6 +81,7 @@ class Statistics:
 
     def __init__(self, today: Callable[[], str] = lambda: date.today().isoformat()) -> None:
         self.total = ProxyCounts()
+        self.metrics = Metrics(m.PROXY_METRICS)
         self._today = today
         self._date = today()
         self._day = ProxyCounts()
@@ -125,6 +131,30 @@ class Statistics:
         for counts in (self.total, self.day):
             counts.unfollowed_runs += 1
 
+    def count_reply(self, status: int | None, seconds: float) -> None:
+        """Count a reply of the provider that began after so many seconds. status: of HTTP; None: there was none."""
+        if status is None:
+            self.metrics.add(m.PROVIDER_REPLIES, "none")
+            return
+        self.metrics.add(m.PROVIDER_REPLIES, str(status) if status in _STATUSES else OTHER)
+        self.metrics.observe(m.FIRST_BYTE_SECONDS, seconds)
+
+    def count_whole(self, seconds: float) -> None:
+        """Count a response of the provider that was whole, or cut, after so many seconds."""
+        self.metrics.observe(m.RESPONSE_SECONDS, seconds)
+
+    def set_budgets(
+        self, limits: Mapping[str, Mapping[str, float]], left: Mapping[str, Mapping[str, float]] | None
+    ) -> None:
+        """Set the budgets of the day, and what is left of them: by budget and limit; None if that is not known."""
+        self.metrics.set(m.BUDGET_LIMIT, _by_two_names(limits))
+        self.metrics.set(m.BUDGET_LEFT, _by_two_names(left or {}))
+
+    def count_unrecorded_run(self) -> None:
+        """Count a run whose record could not be written: once a run."""
+        for counts in (self.total, self.day):
+            counts.unrecorded_runs += 1
+
     def count_dry_stop(self, reason: str) -> None:
         """Count a run that a dry run would have stopped here."""
         for counts in (self.total, self.day):
@@ -136,25 +166,34 @@ def metrics(statistics: Statistics, running: int, runs: int, *, open_budgets: bo
 
     open_budgets: whether the budgets limit nothing because their store fails.
     """
-    total = statistics.total
-    families: list[Family] = [
-        ("requests_total", "counter", "handling", dict(total.requests)),
-        ("cut_responses_total", "counter", "reason", dict(total.cuts)),
-        ("ended_runs_total", "counter", "reason", dict(total.endings)),
-        ("failed_requests_total", "counter", "kind", dict(total.failures)),
-        ("dry_run_stops_total", "counter", "reason", dict(total.would)),
-        ("input_tokens_total", "counter", "", {"": total.usage.input_tokens}),
-        ("output_tokens_total", "counter", "", {"": total.usage.output_tokens}),
-        ("estimated_tokens_total", "counter", "", {"": total.estimated_tokens}),
-        ("saved_input_tokens_estimated_total", "counter", "", {"": total.saved_tokens}),
-        ("cost_usd_total", "counter", "", {"": total.usage.cost_usd or 0.0}),
-        ("open_budget_requests_total", "counter", "", {"": total.open_budgets}),
-        ("budgets_open", "gauge", "", {"": int(open_budgets)}),
-        ("unfollowed_runs_total", "counter", "", {"": total.unfollowed_runs}),
-        ("requests_in_progress", "gauge", "", {"": running}),
-        ("known_runs", "gauge", "", {"": runs}),
-    ]
-    return prometheus_text("endstop_proxy", families)
+    total, values = statistics.total, statistics.metrics
+    for metric, counts in (
+        (m.REQUESTS, total.requests),
+        (m.CUT_RESPONSES, total.cuts),
+        (m.ENDED_RUNS, total.endings),
+        (m.FAILED_REQUESTS, total.failures),
+        (m.DRY_RUN_STOPS, total.would),
+    ):
+        values.set(metric, {(name,): count for name, count in counts.items()})
+    for metric, number in (
+        (m.INPUT_TOKENS, total.usage.input_tokens),
+        (m.OUTPUT_TOKENS, total.usage.output_tokens),
+        (m.ESTIMATED_TOKENS, total.estimated_tokens),
+        (m.SAVED_TOKENS, total.saved_tokens),
+        (m.COST, total.usage.cost_usd or 0.0),
+        (m.OPEN_BUDGET_REQUESTS, total.open_budgets),
+        (m.BUDGETS_OPEN, int(open_budgets)),
+        (m.UNFOLLOWED_RUNS, total.unfollowed_runs),
+        (m.UNRECORDED_RUNS, total.unrecorded_runs),
+        (m.IN_PROGRESS, running),
+        (m.KNOWN_RUNS, runs),
+    ):
+        values.set(metric, {(): number})
+    return values.text()
+
+
+def _by_two_names(values: Mapping[str, Mapping[str, float]]) -> dict[tuple[str, ...], float]:
+    return {(budget, name): value for budget, those in values.items() for name, value in those.items()}
 
 
 # ---- the page
@@ -169,6 +208,7 @@ def statistics_page(
     failures = {
         "requests let through because the store of the budgets failed": day.open_budgets,
         "runs that could no longer be followed": day.unfollowed_runs,
+        "runs whose record could not be written": day.unrecorded_runs,
     }
     counts = [
         ("requests", "Requests", {said: day.requests[name] for name, said in HANDLING.items()}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from uuid import uuid4
 
 import aiohttp
@@ -13,18 +14,21 @@ from ..budget import FIRST
 from ..decision import Usage
 from ..decision.errors import error_text
 from ..providers._logging import log_warning
+from ..providers._outage import Outage
 from ..providers.errors import ProviderError, Unreachable
 from ..records.known_secrets import KnownSecrets
 from .agent_replies import copy_reply, error_reply
 from .day_budgets import DayBudgets, Reservation
 from .exchange import BUDGET
-from .headers import key_of, request_headers
+from .headers import key_of, reason_of, request_headers
 from .statistics_page import Statistics, request_tokens
 from .upstream_connections import Body, UpstreamConnections
 
 REQUEST_TIMEOUT, CLIENT_CLOSED = 408, 499
 """Statuses of requests that took too long, or whose sender left: the provider may have worked on them. 499 is
 nginx's."""
+SERVER_ERRORS = 500
+"""The lowest status that says that the server has failed (RFC 9110, section 15.6)."""
 
 
 def ignore(sent: bool) -> None:
@@ -35,10 +39,16 @@ class UpstreamRequests:
     """Requests of agents to one provider.
 
     upstream: URL of the provider. budgets: limit the requests; None for no limit. secrets: hidden in what is written.
+    now: returns the seconds of a monotonic clock.
     """
 
     def __init__(
-        self, upstream: str, budgets: DayBudgets | None, statistics: Statistics, secrets: KnownSecrets
+        self,
+        upstream: str,
+        budgets: DayBudgets | None,
+        statistics: Statistics,
+        secrets: KnownSecrets,
+        now: Callable[[], float],
     ) -> None:
         self.id = uuid4().hex
         """Id of this proxy, by which it recognises its own requests."""
@@ -46,6 +56,7 @@ class UpstreamRequests:
         self._budgets = budgets
         self._statistics = statistics
         self._secrets = secrets
+        self._outage = Outage("the provider does not answer", clock=now)
 
     def failure(self, error: aiohttp.ClientError) -> Unreachable:
         """Return the error for a request that failed on its way, with what to change."""
@@ -92,16 +103,35 @@ class UpstreamRequests:
         is not the agent's.
         """
         data = body if incoming.body_exists else None
-        got = True
+        got, began = True, perf_counter()
         try:
             reply = await self._connections.request(incoming.method, path or incoming.raw_path, headers, data)
             got = not is_refusal(reply.status)
+            self._note_reply(reply, began)
             return reply
-        except aiohttp.ClientConnectorError:
-            got = False
+        except aiohttp.ClientError as error:
+            got = not isinstance(error, aiohttp.ClientConnectorError)
+            self._statistics.count_reply(None, perf_counter() - began)
+            self._outage.failed(error=self._secrets(self._connections.failure_text(error)))
             raise
         finally:
             sent(got)
+
+    def _note_reply(self, reply: aiohttp.ClientResponse, began: float) -> None:
+        """Note whether the provider, or a gateway before it, answers at all, and count the reply."""
+        if reply.status >= SERVER_ERRORS:
+            self._outage.failed(error=f"HTTP {reply.status} {reason_of(reply)}")
+        else:
+            self._outage.over()
+        self._count_reply(reply, began)
+
+    def _count_reply(self, reply: aiohttp.ClientResponse, began: float) -> None:
+        """Count a reply that has begun, and later its end: its connection is then released, or closed at a cut."""
+        self._statistics.count_reply(reply.status, perf_counter() - began)
+        if reply.connection is None:
+            self._statistics.count_whole(perf_counter() - began)
+        else:
+            reply.connection.add_callback(lambda: self._statistics.count_whole(perf_counter() - began))
 
     async def send_changed(
         self, incoming: web.Request, body: bytes, sent: Callable[[bool], None], path: str = ""

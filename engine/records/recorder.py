@@ -6,6 +6,7 @@ a killed process loses nothing that it acted on. A torn last line costs only tha
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -38,6 +39,8 @@ LOCK_ATTEMPTS, LOCK_PAUSE = 20, 0.002
 """Number of times a writer tries to lock its file, and the seconds between them."""
 BATCH_EVENTS = 256
 """Number of events that are encoded together; after this many without a flush they are written anyway."""
+BUFFER_BYTES = 16 * 1024
+"""Bytes that are passed to the operating system together, but for a flush."""
 
 
 class RecordWriter:
@@ -107,8 +110,8 @@ class RecordWriter:
                 f"in it with `engine.resume({str(path)!r})`. A record that two runs write at once could not be read"
             )
         self._broken = False
-        self._resting = False
-        """Whether the file is closed until there is more to write."""
+        self._resting: tuple[int, int] | None = None
+        """Device and inode of the file while it is closed until there is more to write; None while it is open."""
         self._run_begun = False
         """Whether an event of this run is in the file."""
         self._pending: list[Event | DrainedChunk] = []
@@ -162,7 +165,7 @@ class RecordWriter:
             begins = bool(self._pending)
             try:
                 self._write_pending()
-                if not self._resting:
+                if self._resting is None:
                     self._file.flush()
             except OSError as error:
                 if not self._run_begun:
@@ -174,12 +177,12 @@ class RecordWriter:
     def rest(self) -> None:
         """Flush, and close the file until there is more to write: during a long wait no open file or lock is needed.
 
-        Raises like `flush`.
+        Raises like `flush`. A record that is deleted or replaced during the wait is lost: the next `flush` raises.
         """
         self.flush()
-        if not self._resting and not self._broken:
+        if self._resting is None and not self._broken:
+            self._resting = _identity(self._file)
             self._file.close()
-            self._resting = True
 
     def close(self) -> None:
         """Flush and close."""
@@ -190,7 +193,18 @@ class RecordWriter:
             self._file.close()
 
     def _open(self) -> IO[bytes]:
-        return open(self.path, "ab", buffering=16 * 1024)
+        return open(self.path, "ab", buffering=BUFFER_BYTES)
+
+    def _reopen(self, rested: tuple[int, int]) -> None:
+        """Open the file again that was closed. Raises FileNotFoundError if it is gone, or another has its name.
+
+        It is not created again, since events without their header could not be read.
+        """
+        self._file = open(self.path, "ab", buffering=BUFFER_BYTES, opener=_open_existing)  # noqa: SIM115  `close` closes it
+        if _identity(self._file) != rested:
+            self._new = False  # so that the other file is not removed
+            raise FileNotFoundError(errno.ENOENT, "the record was replaced by another file", str(self.path))
+        self._resting = None
 
     def _write(self, line: Struct | dict[str, Any]) -> None:
         if self._broken:
@@ -209,8 +223,8 @@ class RecordWriter:
         if self._hiding is not None and pending and whole:
             pending = self._hiding.redact(pending)
         try:
-            if pending and self._resting:
-                self._file, self._resting = self._open(), False
+            if pending and self._resting is not None:
+                self._reopen(self._resting)
             lines = [self._attachments.write(line) if type(line) in MAY_HOLD_IMAGES else line for line in pending]
             lines = self._shortener.shorten(lines)
             try:
@@ -242,6 +256,17 @@ class RecordWriter:
         self._broken = True
         with suppress(OSError):
             self._file.close()
+
+
+def _open_existing(path: str, flags: int) -> int:
+    """Open a file for `open`, but do not create it."""
+    return os.open(path, flags & ~os.O_CREAT)
+
+
+def _identity(file: IO[bytes]) -> tuple[int, int]:
+    """Return device and inode."""
+    status = os.fstat(file.fileno())
+    return status.st_dev, status.st_ino
 
 
 def _lock(file: IO[bytes]) -> bool:

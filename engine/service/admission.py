@@ -46,8 +46,7 @@ class Admission:
         self._client_until = client_until
         self._active_sessions = active_sessions
         self._max_running = max_running
-        self.max_running_each = max_running_each
-        """How many sessions of one owner may run at once; None: any number."""
+        self._max_running_each = max_running_each
 
     def agent(self, name: str | None) -> tuple[str, Engine]:
         """Return the agent with this name; None means the default one.
@@ -110,8 +109,8 @@ class Admission:
             raise busy(session_id)
         if len(self._active_sessions) >= self._max_running:
             raise TooMany("sessions", f"{self._max_running} sessions are running, and no more may: try again later")
-        if self.max_running_each is not None and self._active_sessions.count_of(owner) >= self.max_running_each:
-            raise too_many_of_yours(self.max_running_each)
+        if self._max_running_each is not None and self._active_sessions.count_of(owner) >= self._max_running_each:
+            raise too_many_of_yours(self._max_running_each)
         active = ActiveSession(session_id, owner, agent, tuple(answering))
         self._active_sessions.add(active)
         return active

@@ -14,7 +14,6 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..answers import Answer, calls_of, check_answers
 from ..approvals import Approve, Deny
@@ -30,7 +29,6 @@ from ..session import Session
 from ..store.base import (
     NewSession,
     Orphan,
-    OwnerLimitReached,
     QueuedRun,
     SessionBusy,
     SessionLocked,
@@ -41,16 +39,14 @@ from ..store.base import (
 from ..user_message import user_message
 from .active import ActiveSession, ActiveSessions
 from .admission import Admission, check_unanswered, redacted
-from .errors import Conflict, busy, check_runs_here, too_many_of_yours
+from .errors import Conflict, busy, check_runs_here
 from .history import load_runs
+from .service_metrics import PUT_BACK
 from .session_queries import SessionQueries, session_and_active
 from .supervisor import RunSupervisor, clock_of
 
 REST_SECONDS = 5.0
 """Seconds to wait until the end of a finished run is stored; after that the session counts as busy."""
-RESUBMIT_LIMIT = 50
-"""How many runs `resubmit_lost` submits again in one call, oldest first. There is a limit because most runs that wait
-for long were not lost: the queue is just long."""
 
 
 class RunInput(Struct, frozen=True, kw_only=True):
@@ -197,6 +193,7 @@ class QueueDispatcher:
         self._queue = queue
         self._admission = admission
         self._supervisor = supervisor
+        self._outage = supervisor.outages["a run could not be submitted to the queue yet"]
 
     async def start_session(
         self, new: NewSession, engine: Engine, prompt: UserMessage, history: Sequence[Message], *, named: bool
@@ -205,9 +202,17 @@ class QueueDispatcher:
         self._admission.check_open()
         if named:
             await check_is_new(self._store, new.id)
-        job = Job(run_id=new_run_id(), session_id=new.id, agent=new.agent, opening="prompt", text=prompt.text)
-        job = replace(job, images=prompt.images, history=tuple(history))
-        return await self._supervisor.shielded(self._put_admitted(job, engine, new))
+        job = Job(
+            run_id=new_run_id(),
+            session_id=new.id,
+            agent=new.agent,
+            opening="prompt",
+            text=prompt.text,
+            images=prompt.images,
+            history=tuple(history),
+            owner=new.owner,
+        )
+        return await self._supervisor.shielded(self._put(job, engine, new))
 
     async def start_run(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
         """Store the next run of a session as queued; from then on no crash can lose it."""
@@ -216,7 +221,7 @@ class QueueDispatcher:
         check_runs_here(stored)
         check_can_start(stored, run_input)
         _, engine = self._admission.agent(stored.agent)
-        return await self._supervisor.shielded(self._put_admitted(await self._job(stored, run_input), engine))
+        return await self._supervisor.shielded(self._put(await self._job(stored, run_input), engine))
 
     async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
         """Return the session as stored: with a queue, no process knows more than the store."""
@@ -234,6 +239,7 @@ class QueueDispatcher:
             text=prompt.text,
             images=prompt.images,
             heard=tuple(message.id for message in messages),
+            owner=before.owner,
         )
         await self._put(job, engine)
 
@@ -248,6 +254,7 @@ class QueueDispatcher:
     async def adopt(self, orphans: Sequence[Orphan]) -> None:
         """Put the runs of dead processes back into the queue, for any process to continue."""
         waiting = await self._store.requeue([orphan.session_id for orphan in orphans])
+        self._count_put_back("died", waiting)
         for orphan in orphans:
             if orphan.session_id in waiting:
                 log_warning(
@@ -260,28 +267,47 @@ class QueueDispatcher:
     async def hand_over(self, jobs: Sequence[Job]) -> None:
         """Put the unfinished runs of this process, which is stopping, back into the queue for other processes."""
         try:
-            await self._store.requeue([job.session_id for job in jobs])
+            self._count_put_back("stopping", await self._store.requeue([job.session_id for job in jobs]))
             for job in jobs:
                 await self._queue.recover(job.run_id)
         except OSError as error:  # the others notice when the lease of this process expires
             log_warning("unfinished runs could not be put back into the queue yet", error=str(error))
 
     async def resubmit_lost(self, seconds: float) -> None:
-        """Resubmit runs that have been queued for `seconds` or more: their submission to the queue may have failed."""
-        for orphan in (await self._store.queued(seconds))[:RESUBMIT_LIMIT]:
-            await self._recover(orphan)
+        """Resubmit runs that have been queued for `seconds` or more and that the queue has lost.
+
+        Their submission may have failed, or the process that the queue gave them to died before it claimed them. Most
+        runs that wait for long were not lost: the queue is just long. Those are left alone, as a process may be about
+        to claim them.
+        """
+        waiting = {orphan.run_id: orphan for orphan in await self._store.queued(seconds) if orphan.run_id is not None}
+        if waiting:
+            lost = await self._queue.lost([*waiting], seconds)
+            self._count_put_back("waiting", lost)
+            for run_id in lost:
+                await self._recover(waiting[run_id])
+
+    def _count_put_back(self, why: str, runs: Sequence[object]) -> None:
+        self._supervisor.metrics.add(PUT_BACK, why, amount=len(runs))
 
     async def _recover(self, orphan: Orphan) -> None:
         assert orphan.run_id is not None
         if orphan.job is not None:
             job = msgspec.json.decode(orphan.job, type=Job)
         else:
-            job = Job(run_id=orphan.run_id, session_id=orphan.session_id, agent=orphan.agent, opening="resume")
+            job = Job(
+                run_id=orphan.run_id,
+                session_id=orphan.session_id,
+                agent=orphan.agent,
+                opening="resume",
+                owner=orphan.owner,
+            )
         try:
             await self._queue.recover(orphan.run_id)
             await self._queue.submit(job)
+            self._outage.over()
         except ConnectionError as error:  # resubmit_lost tries again
-            log_warning("a run could not be submitted to the queue yet", run_id=job.run_id, error=str(error))
+            self._outage.failed(run_id=job.run_id, error=str(error))
 
     async def _job(self, stored: StoredSession, run_input: RunInput) -> Job:
         """Return the job of the next run; a run that was interrupted before it started keeps its job."""
@@ -296,22 +322,10 @@ class QueueDispatcher:
             text=run_input.text,
             images=run_input.images,
             answers=tuple(_job_answer(call_id, answer) for call_id, answer in run_input.answers.items()),
+            owner=stored.owner,
         )
 
-    async def _put_admitted(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
-        """Queue a run. Raises TooMany if its owner has as many sessions running or queued as allowed.
-
-        A run that starts by itself (`start_run_for`) needs no limit: a run of the same owner has just ended.
-        """
-        owner_limit = self._admission.max_running_each
-        try:
-            return await self._put(job, engine, new, owner_limit=owner_limit)
-        except OwnerLimitReached:
-            raise too_many_of_yours(owner_limit or 0) from None
-
-    async def _put(
-        self, job: Job, engine: Engine, new: NewSession | None = None, *, owner_limit: int | None = None
-    ) -> StoredSession:
+    async def _put(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
         prompt = redacted(job.text, engine.config.record_options.redact) if job.opening == "prompt" else None
         queued = QueuedRun(
             session_id=job.session_id,
@@ -320,7 +334,6 @@ class QueueDispatcher:
             at=clock_of(engine)(),
             new=new,
             job=encode_line(job).decode(),
-            owner_limit=owner_limit,
         )
         try:
             await self._store.queue(queued)
@@ -328,8 +341,9 @@ class QueueDispatcher:
             raise busy(job.session_id) from None
         try:
             await self._queue.submit(job)
+            self._outage.over()
         except ConnectionError as error:  # resubmit_lost tries again
-            log_warning("a run could not be submitted to the queue yet", run_id=job.run_id, error=str(error))
+            self._outage.failed(run_id=job.run_id, error=str(error))
         return await self._queries.session(job.session_id)
 
 

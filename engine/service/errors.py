@@ -72,8 +72,8 @@ def check_runs_here(session: StoredSession) -> None:
 
 
 def too_many_of_yours(most: int) -> TooMany:
-    """Return the error for an owner who already has `most` sessions running or queued."""
-    return TooMany("sessions", f"{most} of your sessions are running or queued, and no more may: wait for one to end")
+    """Return the error for an owner who already has `most` sessions running."""
+    return TooMany("sessions", f"{most} of your sessions are running, and no more may: wait for one to end")
 
 
 def check_no_subagent(session: StoredSession) -> None:

@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from ..decision import Event
 from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import RunLost
-from ..providers._logging import log_warning
+from ..observers.agent_metrics import RunCounter
+from ..providers._outage import Outages
 from ..records.deduplication import Deduplicator
 from ..records.event_redaction import StreamRedactor
 from ..records.format import DrainedChunk, Redact, encode_line
 from ..records.frames import Frame
-from ..store.base import EventBatch, LeaseLost, SequenceConflict, SessionLocked, Store
+from ..store.base import EventBatch, LeaseLost, SequenceConflict, SessionLocked, Store, StoreError
 from .ownership import RunOwnership
 
 RETRY_SECONDS = 0.5
@@ -27,6 +28,8 @@ MIN_FRAMES = 1024
 """How many of the latest events always stay in the buffer."""
 COMMIT_EVENTS = 256
 """Number of unstored events at which a commit begins, even without a flush."""
+WAITS = "a run waits for the store"
+"""The warning of a run whose events cannot be stored."""
 READ_FRAMES = 256
 """The most frames that a reader gets at once. Those of a stuck reader stay in memory until it is dropped."""
 _INDEXED = (RunStarted, RunResumed, RunFinished, MessageAdded)
@@ -42,6 +45,8 @@ class EventBuffer:
         the store are reported to it. None: one of a process that shares the store with nobody.
     flush_interval: seconds until an event is stored even without a flush. With it a flush waits for an unreachable
         store, however long, instead of ending the run. None: only a flush and `COMMIT_EVENTS` store events.
+    outages: log that the run waits for the store; shared by the runs of a process.
+    counter: counts what happens. None: nothing does.
     """
 
     path: str | None = None
@@ -59,6 +64,8 @@ class EventBuffer:
         ownership: RunOwnership | None = None,
         flush_interval: float | None = None,
         deduplicate: bool = True,
+        outages: Outages | None = None,
+        counter: RunCounter | None = None,
     ) -> None:
         self.run_id = run_id
         self.first = 1
@@ -79,6 +86,7 @@ class EventBuffer:
         self._frames: list[Frame] = []
         self.notifier = Notifier()
         """Notified of each event."""
+        self._counter = counter
         self._deduplicator = Deduplicator(in_file=False) if deduplicate else None
         self._pending: list[bytes] = []
         """Lines that are not stored yet, from number `_stored + 1` on."""
@@ -86,6 +94,7 @@ class EventBuffer:
         self._indexed: list[Event] = []
         self._commit_task: asyncio.Task[None] | None = None
         self._failed = False
+        self._outage = (Outages() if outages is None else outages)[WAITS]
 
     # ---- writing
 
@@ -97,6 +106,8 @@ class EventBuffer:
         self._ownership.raise_if_lost()
         if isinstance(event, DrainedChunk):
             return  # what a model still sent after a cut is not part of a stored run
+        if self._counter is not None:
+            self._counter.take(event)
         if not self.last:  # a resumed run does not start with event 1
             self.first, self.last, self._stored = event.seq, event.seq - 1, event.seq - 1
         line = encode_line(event)
@@ -153,7 +164,7 @@ class EventBuffer:
                 raise
             except OSError as error:
                 if self._flush_interval is not None:
-                    log_warning("a run waits for the store", run_id=self.run_id, error=str(error))
+                    self._outage.failed(run_id=self.run_id, error=str(error))
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
                 if self._failed:
@@ -197,8 +208,13 @@ class EventBuffer:
             if not (batch.started or batch.resumed) or self._flush_interval is not None:
                 raise self._ownership.lose(str(error)) from None
             raise  # the run has not started: the caller gets the error
+        except StoreError:
+            if self._counter is not None:
+                self._counter.count_failed_write()
+            raise
         finally:
             self._commit_task = None
+        self._outage.over()
         del self._pending[: batch.last_seq - self._stored]
         self._stored = batch.last_seq
         self._indexed = [event for event in self._indexed if event.seq > batch.last_seq]

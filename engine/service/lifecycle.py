@@ -24,6 +24,7 @@ from .supervisor import RunSupervisor
 
 FORGET_SECONDS = 3600.0
 """Seconds between two deletions of old sessions."""
+NOT_JOINED = "this process could not join the others on the store yet"
 
 
 class Lifecycle:
@@ -127,7 +128,7 @@ class Lifecycle:
                 if not joined.done():
                     joined.set_exception(error)
                     return
-                log_warning("this process could not join the others on the store yet", error=str(error))
+                self._supervisor.outages[NOT_JOINED].failed(error=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _join_once(self, joined: asyncio.Future[None], leaving: asyncio.Event) -> None:
@@ -137,6 +138,7 @@ class Lifecycle:
                     if self._queue is not None and self._worker is not None:
                         working = self._queue.working(process.id, self._worker.run_job, at_once=self._at_once)
                         await stack.enter_async_context(working)
+                    self._supervisor.outages[NOT_JOINED].over()
                     if not joined.done():
                         joined.set_result(None)
                     await _wait_any(leaving, self._lease_keeper.evicted)
@@ -165,13 +167,15 @@ class Lifecycle:
         self._supervisor.apply_changes(session_ids)
 
     async def _resubmit_lost_runs(self) -> None:
+        outage = self._supervisor.outages["the store or the queue is unreachable"]
         while self._dispatcher is not None:
             await asyncio.sleep(self._lease_keeper.lease)
             try:
                 await self._dispatcher.resubmit_lost(2 * self._lease_keeper.lease)
                 await self._drop_finished(self._lease_keeper.lease)
+                outage.over()
             except OSError as error:
-                log_warning("the store or the queue is unreachable", error=str(error))
+                outage.failed(error=str(error))
 
     async def _drop_finished(self, older_than: float) -> None:
         """Delete from the queue this process's runs that ended over `older_than` seconds ago; the store keeps them."""

@@ -15,11 +15,14 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from ..base.metrics_registry import Metrics
 from ..decision.errors import error_text
 from ..providers._logging import log_warning
+from ..providers._outage import Outage
 from ..store.base import Orphan, Process, Store, StoreError
 from ..store.leases import all_restore_messages, evict_dead, this_process
 from .ownership import HeldLease
+from .service_metrics import EVICTED, LEASES_LOST
 
 RENEWALS_PER_LEASE = 3
 """How often a lease is renewed before it would expire."""
@@ -38,12 +41,20 @@ class LeaseKeeper:
     kind: name of this kind of process, for people to read.
     lease: seconds until an unrenewed lease expires; more than 0.
     about: added to `Process.about`, which other processes can read.
+    metrics: count evictions.
     """
 
     def __init__(
-        self, store: Store, *, kind: str, lease: float, about: Mapping[str, str] = MappingProxyType({})
+        self,
+        store: Store,
+        metrics: Metrics,
+        *,
+        kind: str,
+        lease: float,
+        about: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._store = store
+        self._metrics = metrics
         self._kind = kind
         self._about = about
         self.lease = lease
@@ -54,6 +65,8 @@ class LeaseKeeper:
         """Whether each process of this store reads responses without their texts; until that is known, False."""
         self._evicts_from = 0.0
         self._eviction: asyncio.Task[None] | None = None
+        self._store_outage = Outage("the store is unreachable")
+        self._eviction_outage = Outage("sessions of dead processes could not be taken over yet")
 
     @asynccontextmanager
     async def join(self, adopt: AdoptOrphans) -> AsyncIterator[Process]:
@@ -84,6 +97,11 @@ class LeaseKeeper:
         """Set once another process has evicted this one, until it has joined again."""
         return self.held.evicted
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether this process certainly has its lease now."""
+        return monotonic() < self.held.valid_until and not self.evicted.is_set()
+
     def renew_now(self) -> None:
         """Make the background task renew the lease and look for dead processes now. Returns immediately."""
         self._renew_requested.set()
@@ -101,8 +119,11 @@ class LeaseKeeper:
                 # This process was frozen, or the store unreachable: maybe for the others, too.
                 self._evicts_from = began + self.lease
             try:
-                if not await self._store.heartbeat(process.id):
+                still_member = await self._store.heartbeat(process.id)
+                self._store_outage.over()
+                if not still_member:
                     log_warning("this process was taken for dead, as its lease expired", process_id=process.id)
+                    self._metrics.add(LEASES_LOST)
                     self.evicted.set()
                     return
                 self.held.valid_until = began + self.lease  # counted from before the request, which may have been slow
@@ -111,19 +132,21 @@ class LeaseKeeper:
                     self._eviction = asyncio.create_task(self._try_evict_dead(adopt), name="endstop eviction")
                 pause = self.lease / RENEWALS_PER_LEASE
             except StoreError as error:
-                log_warning("the store is unreachable", error=str(error))
+                self._store_outage.failed(error=str(error))
                 pause = RETRY_SECONDS
 
     async def _try_evict_dead(self, adopt: AdoptOrphans) -> None:
         """Evict dead processes, and log any failure: the next renewal tries again."""
         try:
             await self._evict_dead(adopt)
+            self._eviction_outage.over()
         except Exception as error:
-            log_warning("sessions of dead processes could not be taken over yet", error=error_text(error))
+            self._eviction_outage.failed(error=error_text(error))
 
     async def _evict_dead(self, adopt: AdoptOrphans) -> None:
         """Evict dead processes, and pass the sessions that no member of the store holds to `adopt`."""
         for dead in await evict_dead(self._store, by_lease=monotonic() >= self._evicts_from):
+            self._metrics.add(EVICTED)
             log_warning("evicted a dead process", process_id=dead.id, host=dead.host, pid=dead.pid)
         if not self.peers_restore_messages:  # it stays so: the store refuses older processes that start later
             self.peers_restore_messages = await all_restore_messages(self._store)

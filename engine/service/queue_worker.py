@@ -21,9 +21,11 @@ from .active import ActiveSession, ActiveSessions
 from .admission import Admission
 from .dispatch import RunInput
 from .errors import Refusal
+from .event_buffer import WAITS
 from .history import load_runs
 from .membership import LeaseKeeper
 from .ownership import RunOwnership
+from .service_metrics import PUT_BACK
 from .supervisor import RunSupervisor
 
 RETRY_SECONDS = 0.5
@@ -73,7 +75,7 @@ class QueueWorker:
                 await self._hand_back(job, ownership)
                 raise RunLost(str(error)) from None
             except StoreError as error:  # unreachable: the run waits, however long
-                log_warning("a run waits for the store", run_id=job.run_id, error=str(error))
+                self._supervisor.outages[WAITS].failed(run_id=job.run_id, error=str(error))
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _run_once(self, job: Job, steps: Steps, ownership: RunOwnership) -> bool:
@@ -150,7 +152,8 @@ class QueueWorker:
         elif ownership.token is not None and not (ownership.lease and ownership.lease.evicted.is_set()):
             with suppress(StoreError):  # then resubmit_lost finds it after a while
                 # for the process that the queue gave the job to, unless that was this one: it has claimed it by then
-                await self._store.requeue([job.session_id], token=ownership.token)
+                back = await self._store.requeue([job.session_id], token=ownership.token)
+                self._supervisor.metrics.add(PUT_BACK, "lost", amount=len(back))
 
     async def _load(self, job: Job, stored: StoredSession, steps: Steps) -> tuple[Session, Engine]:
         _, engine = self._admission.agent(job.agent)

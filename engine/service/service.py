@@ -15,8 +15,9 @@ process dies.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from ..answers import Answer
@@ -24,7 +25,7 @@ from ..approvals import Approve, Deny
 from ..base.ids import new_message_id, new_session_id
 from ..decision import WrongUse
 from ..decision.wrong_calls import checked
-from ..durability import Queue
+from ..durability import Queue, Reachable
 from ..engine import Engine
 from ..message_history import read_history
 from ..store.base import GOING, LEASE, NewSession, Store, StoredMessage, StoredSession
@@ -51,6 +52,8 @@ from .history import was_answered
 from .lifecycle import Lifecycle
 from .membership import QUEUE, LeaseKeeper
 from .queue_worker import QueueWorker
+from .readiness import Readiness
+from .service_metrics import RECEIVED_ALARMS, RECEIVED_OPEN, RECEIVED_SESSIONS, RECEIVED_SPANS, ServiceMetrics
 from .session_queries import SessionQueries, session_and_active
 from .span_receiver import Receiving, SpanReceiver
 from .supervisor import RunSupervisor, clock_of
@@ -65,8 +68,8 @@ class Service(SessionQueries):
     store: where sessions are stored: a path or `sqlite:///` URL, a `postgresql://` URL, or a store.
     grace: seconds that running sessions get to end by themselves when the service stops; 0 or more.
     max_running: sessions that may run at once in this process.
-    max_running_each: sessions of one owner that may run at once; None: any number. With a queue it holds for all
-        processes together, and queued sessions count as well.
+    max_running_each: without a queue: sessions of one owner that may run at once; more are refused. None: any number.
+        With a queue more wait: the limit is the queue's, for all processes together (`Dbos(running_each=...)`).
     keep_days: days after its last event when an ended session is deleted; None: never.
     keep_sessions: how many ended sessions are kept, the latest ones; None: all.
     heartbeat: seconds without an event after which `follow_run` and `follow_session` yield an empty sequence.
@@ -109,6 +112,11 @@ class Service(SessionQueries):
         check_not_negative(grace=grace, heartbeat=heartbeat, max_running=max_running, max_running_each=max_running_each)
         check_not_negative(keep_days=keep_days, keep_sessions=keep_sessions)
         check_positive(lease=lease)
+        if queue is not None and max_running_each is not None:
+            raise WrongUse(
+                "max_running_each does not work with a queue, where sessions wait instead of being refused: give the "
+                "limit to the queue of the workers, as in Dbos(url, running_each=10)"
+            )
         super().__init__(store_at(store) if isinstance(store, str) else store, ActiveSessions(), heartbeat)
         self._grace = grace
         admission = self._admission = Admission(
@@ -119,9 +127,11 @@ class Service(SessionQueries):
             client_until=allow_until if callable(allow_until) else UntilSettings.build if allow_until else None,
         )
         about = {} if queue is None else {QUEUE: type(queue).__name__}
-        lease_keeper = LeaseKeeper(self.store, kind=kind, lease=lease, about=about)
+        self.metrics = ServiceMetrics(self.store, lambda: self.running, receives=receiving is not None)
+        """What this process counts, and what the store says of all processes."""
+        lease_keeper = LeaseKeeper(self.store, self.metrics, kind=kind, lease=lease, about=about)
         supervisor = self._supervisor = RunSupervisor(
-            self.store, self._active_sessions, lease_keeper, shared=queue is not None
+            self.store, self._active_sessions, lease_keeper, self.metrics, shared=queue is not None
         )
         self._lifecycle = Lifecycle(
             self.agents,
@@ -141,10 +151,17 @@ class Service(SessionQueries):
             worker = QueueWorker(self.store, self._active_sessions, admission, supervisor, lease_keeper)
             self._lifecycle.use_queue(queue, dispatcher, worker if works else None, max_running)
         self._deadline: asyncio.Task[None] | None = None
+        asked: dict[str, Callable[[], Awaitable[object]]] = {"store": partial(self.store.session, "")}
+        if isinstance(queue, Reachable):
+            asked["queue"] = queue.ping
+        self._readiness = Readiness(asked)
+        self._lease_keeper = lease_keeper
         if receiving is not None and queue is not None:
             raise WrongUse("a service with a queue receives no spans: give `receiving` to one without a queue")
         self.receiver = None if receiving is None else SpanReceiver(self.store, self._active_sessions, receiving)
         """Receives spans of agents that run elsewhere; None: this service does not."""
+        if self.receiver is not None:
+            self.metrics.on_refresh = partial(_set_received, self.metrics, self.receiver)
 
     # ---- lifecycle
 
@@ -162,6 +179,8 @@ class Service(SessionQueries):
             if self.receiver is not None:
                 await self.receiver.close()
         finally:
+            self._readiness.close()
+            self.metrics.close()
             await self._lifecycle.close()
 
     @asynccontextmanager
@@ -183,6 +202,14 @@ class Service(SessionQueries):
     def stopping(self) -> bool:
         """Whether the service is stopping: it starts no more runs."""
         return self._active_sessions.stopping
+
+    async def silent_parts(self) -> list[str]:
+        """Return which of `store` and `queue` do not answer within a second; empty if this process can work."""
+        return await self._readiness.silent_parts()
+
+    async def unready_parts(self) -> list[str]:
+        """Return why this process cannot work: the silent parts, `lease` if its lease has expired; empty if it can."""
+        return [*await self.silent_parts(), *([] if self._lease_keeper.is_valid else ["lease"])]
 
     @property
     def running(self) -> int:
@@ -400,3 +427,11 @@ class Service(SessionQueries):
 def _checked(what: str, given: Answer) -> Answer:
     """Return the answer, in words as a message. Raises WrongUse if it is invalid."""
     return given if isinstance(given, Approve | Deny) else user_message(given, what)
+
+
+def _set_received(metrics: ServiceMetrics, receiver: SpanReceiver) -> None:
+    counts = receiver.counts
+    metrics.set(RECEIVED_OPEN, {(): receiver.open_sessions})
+    metrics.set(RECEIVED_SESSIONS, {(): counts.sessions})
+    metrics.set(RECEIVED_SPANS, {(kind,): count for kind, count in counts.spans.items()})
+    metrics.set(RECEIVED_ALARMS, {(reason,): count for reason, count in counts.alarms.items()})

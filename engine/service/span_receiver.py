@@ -29,6 +29,7 @@ from ..formats.otlp_spans import RequestSpan, conversation_of, operation, read_r
 from ..formats.otlp_values import Span
 from ..formats.parsing import first_text, format_time, parse_time
 from ..providers._logging import log_warning
+from ..providers._outage import Outage
 from ..providers.clock import Clock, SystemClock
 from ..records.format import Redact
 from ..store.base import NewSession, Store, StoreError
@@ -181,12 +182,14 @@ class SpanReceiver:
             await self._flush([*touched, *unsaved])
 
     async def _sweep_forever(self) -> None:
+        outage = Outage("received spans could not be stored yet", clock=self._clock.now)
         while True:
             await self._clock.sleep(SWEEP_SECONDS)
             try:
                 await self.sweep()
+                outage.over()
             except StoreError as error:
-                log_warning("received spans could not be stored yet", error=str(error))
+                outage.failed(error=str(error))
             except Exception as error:
                 log_warning("received spans could not be read", error=error_text(error))
 

@@ -35,15 +35,18 @@ class MakeBuffer(Protocol):
         redact: Redact | None,
         ownership: RunOwnership,
         resumed: int,
+        *,
+        subagent: bool,
     ) -> EventBuffer:
-        """Make it. resumed: how often the run was resumed."""
+        """Make it. resumed: how often the run was resumed. subagent: whether it is the run of a sub-agent."""
         ...
 
 
 class StoredSubagents:
     """`SubagentRecords` in the store.
 
-    root: the session whose run they belong to, directly or through other sub-agents. drained: stores the end of a run.
+    root: the session whose run they belong to, directly or through other sub-agents. drained: stores the end of a run,
+    and logs it.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class StoredSubagents:
         active_sessions: ActiveSessions,
         root: ActiveSession,
         make_buffer: MakeBuffer,
-        drained: Callable[[EventBuffer], Awaitable[None]],
+        drained: Callable[[ActiveSession, Run, EventBuffer], Awaitable[None]],
     ) -> None:
         self._store = store
         self._active_sessions = active_sessions
@@ -88,7 +91,7 @@ class StoredSubagents:
             await self._store.add(self._new(session, title_of(redacted(title, redact)), now()))
         before = await self._store.run(run.id) if session.interrupted else None
         resumed = 0 if before is None else len(before.resumed_at) + 1
-        buffer = self._make_buffer(session.id, run.id, now, redact, active.ownership, resumed)
+        buffer = self._make_buffer(session.id, run.id, now, redact, active.ownership, resumed, subagent=True)
         session.record = buffer
         active.attach_run(session, None, run, buffer)
         self._active_sessions.add_subagent(active)
@@ -100,21 +103,21 @@ class StoredSubagents:
             raise
         finally:
             try:
-                await self._end(active, buffer, is_new and not run.begun)
+                await self._end(active, run, buffer, is_new and not run.begun)
                 if away:
                     with suppress(StoreError):  # it goes on with its caller, whatever its status says
                         await self._store.mark_interrupted(session.id, away, token=active.ownership.token)
             finally:
                 self._active_sessions.remove(active)
 
-    async def _end(self, active: ActiveSession, buffer: EventBuffer, unused: bool) -> None:
+    async def _end(self, active: ActiveSession, run: Run, buffer: EventBuffer, unused: bool) -> None:
         """Store the end of a run, or forget a session whose run has not begun."""
         try:
             if unused:
                 with suppress(StoreError):
                     await self._store.delete(active.session_id)
             else:
-                await self._drained(buffer)
+                await self._drained(active, run, buffer)
         except RunLost as lost:
             active.ownership.lose(str(lost))
             await buffer.stop()

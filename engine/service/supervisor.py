@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,15 +13,19 @@ from ..decision import UserMessage
 from ..decision.errors import error_text
 from ..durability import ProviderAway, ResumeRefused, RunLost
 from ..engine import Engine
+from ..observers.agent_metrics import RunCounter
+from ..observers.logging import log_run_end
 from ..providers._logging import log_warning
+from ..providers._outage import Outages
 from ..records.format import Redact
 from ..run import Run
 from ..session import Session
-from ..store.base import Store, StoredMessage, StoredSession, StoreError
+from ..store.base import Store, StoredMessage, StoredRun, StoredSession, StoreError
 from .active import ActiveSession, ActiveSessions
 from .event_buffer import EventBuffer
 from .membership import LeaseKeeper
 from .ownership import RunOwnership
+from .service_metrics import LOST, START_SECONDS, ServiceMetrics
 from .stored_subagents import StoredSubagents
 
 T = TypeVar("T")
@@ -44,12 +49,21 @@ class RunSupervisor:
     """
 
     def __init__(
-        self, store: Store, active_sessions: ActiveSessions, lease_keeper: LeaseKeeper, *, shared: bool = False
+        self,
+        store: Store,
+        active_sessions: ActiveSessions,
+        lease_keeper: LeaseKeeper,
+        metrics: ServiceMetrics,
+        *,
+        shared: bool = False,
     ) -> None:
         self._store = store
         self._active_sessions = active_sessions
         self._lease_keeper = lease_keeper
+        self.metrics = metrics
         self._shared = shared
+        self.outages = Outages()
+        """What this process waits for: the store, and the queue."""
         self.late_messages = LateMessages(store, active_sessions, self._start_run_for, elsewhere=shared)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._gave_up = asyncio.Event()
@@ -105,6 +119,14 @@ class RunSupervisor:
         if active.changed_elsewhere:
             self._spawn(self._apply_requests(active))
         await first_stored
+        if before is not None:
+            self._count_start(before, now())
+
+    def _count_start(self, before: StoredRun, at: str) -> None:
+        """Count how long a run waited in the queue before its first start. before: as it was stored then."""
+        if before.job is not None and before.status == "queued":
+            waited = datetime.fromisoformat(at) - datetime.fromisoformat(before.started_at)
+            self.metrics.observe(START_SECONDS, max(0.0, waited.total_seconds()))
 
     def _make_buffer(
         self,
@@ -115,6 +137,8 @@ class RunSupervisor:
         ownership: RunOwnership,
         resumed: int,
         message_ids: Sequence[str] = (),
+        *,
+        subagent: bool = False,
     ) -> EventBuffer:
         return EventBuffer(
             self._store,
@@ -127,10 +151,19 @@ class RunSupervisor:
             ownership=ownership,
             flush_interval=FLUSH_INTERVAL if self._shared else None,
             deduplicate=self._lease_keeper.peers_restore_messages,
+            outages=self.outages,
+            counter=RunCounter(self.metrics, subagent=subagent),
         )
 
-    async def _store_end(self, buffer: EventBuffer) -> None:
-        await self._retry("the end of a run could not be stored yet", buffer.drain, run_id=buffer.run_id)
+    async def _store_end(self, active: ActiveSession, run: Run, buffer: EventBuffer) -> None:
+        """Store the end of a run, and log it once it is stored: nobody else ends the run then, or has ended it."""
+        what = "the end of a run could not be stored yet"
+        if await self._retry(what, buffer.drain, run_id=buffer.run_id) and run.finished:
+            session = active.session
+            parent = None if session is None or session.parent is None else session.parent.session_id
+            log_run_end(
+                run.outcome, run.facts.error_kind, owner=active.owner, agent=active.agent, parent_session_id=parent
+            )
 
     def release(self, active: ActiveSession) -> None:
         """Remove the session from the active ones if its run never started, so that another run can."""
@@ -232,7 +265,7 @@ class RunSupervisor:
             log_warning("a run failed unexpectedly", run_id=run.id, error=error_text(error))
         messages: list[StoredMessage] = []
         try:
-            await self._store_end(buffer)
+            await self._store_end(active, run, buffer)
             messages = await self.late_messages.pending(active)
         except RunLost as error:
             await self._lose(active, buffer, error, started=True)
@@ -260,6 +293,7 @@ class RunSupervisor:
 
         With a queue another process continues it. Without one it is marked as interrupted, for a user to resume.
         """
+        self.metrics.add(LOST)
         active.ownership.lose(str(lost))
         await buffer.stop()
         if started and not self._shared:
@@ -286,8 +320,8 @@ class RunSupervisor:
         finally:
             self._active_sessions.remove(active)
 
-    async def _retry(self, what: str, work: Callable[[], Awaitable[object]], **about: str) -> None:
-        """Repeat `work` until the store accepts it or the service stops; logs `what` after each failure.
+    async def _retry(self, what: str, work: Callable[[], Awaitable[object]], **about: str) -> bool:
+        """Repeat `work` until the store accepts it (True) or the service stops; logs `what` while it fails.
 
         What is not stored by then is found as `running` at the next start. Raises RunLost.
         """
@@ -295,13 +329,14 @@ class RunSupervisor:
         while True:
             try:
                 await work()
-                return
+                self.outages[what].over()
+                return True
             except RunLost:
                 raise
             except StoreError as error:
-                log_warning(what, error=str(error), **about)
+                self.outages[what].failed(error=str(error), **about)
             if self._gave_up.is_set():
-                return
+                return False
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._gave_up.wait(), wait)
             wait = min(2 * wait, LONGEST_RETRY)

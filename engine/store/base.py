@@ -15,8 +15,7 @@ written for a claim is refused once there is a later one, even if the same proce
     ├── LeaseLost (and a RunLost)    this process was evicted
     ├── SessionLocked                another process holds the session, or its run is over
     ├── SequenceConflict             events do not continue what is stored
-    ├── SessionBusy                  the session is running or queued
-    └── OwnerLimitReached            the owner has as many sessions running or queued as allowed
+    └── SessionBusy                  the session is running or queued
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from ..decision.wrong_calls import CheckedStruct, ExplainedStruct
 from ..durability import RunLost
 
 __all__ = [
-    "GOING", "LEASE", "EventBatch", "LeaseLost", "Membership", "NewSession", "Orphan", "OwnerLimitReached", "Page",
-    "Process", "QueuedRun", "SequenceConflict", "SessionBusy", "SessionFilter", "SessionLocked", "SessionStatus",
-    "Store", "StoreError", "StoredMessage", "StoredProcess", "StoredRun", "StoredSession",
+    "GOING", "LEASE", "EventBatch", "LeaseLost", "Membership", "NewSession", "Orphan", "Overview", "Page", "Process",
+    "QueuedRun", "SequenceConflict", "SessionBusy", "SessionFilter", "SessionLocked", "SessionStatus", "Store",
+    "StoreError", "StoredMessage", "StoredProcess", "StoredRun", "StoredSession",
 ]  # fmt: skip
 
 SessionStatus = Literal[
@@ -71,10 +70,6 @@ class SequenceConflict(StoreError):
 
 class SessionBusy(StoreError):
     """The session is running or queued already."""
-
-
-class OwnerLimitReached(StoreError):
-    """As many sessions of this owner are running or queued as allowed."""
 
 
 class NewSession(ExplainedStruct, frozen=True, kw_only=True):
@@ -178,8 +173,6 @@ class QueuedRun(ExplainedStruct, frozen=True, kw_only=True):
     job: str | None = None
     """A text that the store only keeps and `Store.queued` returns until the run starts. The service puts the `Job` for
     the queue here, as JSON."""
-    owner_limit: int | None = None
-    """How many sessions of its owner may be queued or running, this one included. None: any number."""
 
 
 @explained_attributes
@@ -262,6 +255,18 @@ class StoredProcess(Process, frozen=True, kw_only=True):
     """Seconds until the lease expires; negative: since it expired."""
 
 
+class Overview(ExplainedStruct, frozen=True, kw_only=True):
+    """Numbers of all processes on the store together, at one moment."""
+
+    sessions: dict[SessionStatus, int]
+    """How many sessions are `queued`, `running`, `awaiting_input` and `interrupted`. Sub-agents are not counted, and
+    neither are sessions that have ended: there may be millions."""
+    oldest_queued_seconds: float | None
+    """For how long the session has been queued that waits longest, by the clock of the database. None: none waits."""
+    processes: tuple[StoredProcess, ...]
+    """All members, in the order in which they started."""
+
+
 class Orphan(ExplainedStruct, frozen=True, kw_only=True):
     """A session that is `running` or `queued`, and that no known process holds."""
 
@@ -269,6 +274,7 @@ class Orphan(ExplainedStruct, frozen=True, kw_only=True):
     run_id: str | None
     """The latest run. None: its process died before it stored one."""
     agent: str
+    owner: str = ""
     job: str | None = None
     """For a queued run: its `QueuedRun.job`."""
 
@@ -296,6 +302,10 @@ class Membership(Protocol):
 
     async def processes(self) -> list[StoredProcess]:
         """Return all members, in the order in which they started."""
+        ...
+
+    async def overview(self) -> Overview:
+        """Return how many sessions wait or run, and all members. It is read as sessions are, not as leases."""
         ...
 
     async def evict(self, process_id: str, *, even_alive: bool = False) -> bool:
@@ -444,6 +454,6 @@ class Store(Membership, Protocol):
         """Queue a run: it and its session become `queued`, and nobody holds the session. Idempotent.
 
         Raises SessionBusy if the session is running (not counting one that was just created for this run) or another
-        run of it is queued, and OwnerLimitReached if the owner would have more than `owner_limit` sessions going.
+        run of it is queued.
         """
         ...

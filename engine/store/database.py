@@ -22,6 +22,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 from ..decision import WrongUse
 from .base import StoreError
 from .database_schema import VERSION_TABLE
+from .pooler_check import check_sessions
 
 READERS = 4
 """How many reads can run at the same time, each with its own thread and connection."""
@@ -177,6 +178,11 @@ class Postgresql(Database):
         soon = {**KEEPALIVE_OPTIONS, "connect_timeout": str(int(LEASE_TIMEOUT_SECONDS))}
         self.lease_engine = self._engine(url, soon, pool_size=1)
         self.listen_engine = self._engine(url, soon, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+
+    def prepare(self) -> None:
+        """Raise WrongUse also behind a pooler by transactions; see `Database.prepare`."""
+        check_sessions(self.read_engine, self.display_name)
+        super().prepare()
 
     @staticmethod
     def _engine(url: URL, more: Mapping[str, str] | None = None, **pool: Any) -> Engine:

@@ -94,7 +94,8 @@ SESSIONS = Table(
 IS_SUBAGENT = text("parent IS NOT NULL")
 Index("endstop_sessions_parent", SESSIONS.c.parent, sqlite_where=IS_SUBAGENT, postgresql_where=IS_SUBAGENT)
 Index("endstop_sessions_newest", SESSIONS.c.created_at, SESSIONS.c.id)
-Index("endstop_sessions_owner", SESSIONS.c.owner, SESSIONS.c.created_at, SESSIONS.c.id)
+for _columns in (("owner",), ("status",), ("agent",), ("owner", "status")):
+    Index(f"endstop_sessions_{'_'.join(_columns)}", *(SESSIONS.c[_name] for _name in (*_columns, "created_at", "id")))
 
 RUNS = Table(
     "endstop_runs",
@@ -163,5 +164,14 @@ RUNNING = text("status = 'running'")
 """The condition of a partial index. It is a literal, not a parameter, so that both databases see that the index
 applies to a query with it."""
 Index("endstop_sessions_running", SESSIONS.c.id, sqlite_where=RUNNING, postgresql_where=RUNNING)
-QUEUED = text("status = 'queued'")
-Index("endstop_sessions_queued", SESSIONS.c.id, sqlite_where=QUEUED, postgresql_where=QUEUED)
+DELETABLE = text("status IN ('completed', 'exhausted', 'failed', 'cancelled') AND parent IS NULL")
+"""The condition of sessions that may be deleted by age or number; a literal, like `RUNNING`."""
+Index(
+    "endstop_sessions_ended",
+    SESSIONS.c.updated_at,
+    SESSIONS.c.id,
+    sqlite_where=DELETABLE,
+    postgresql_where=DELETABLE,
+)
+WAITS = RUNS.c.queued.is_not(None)
+Index("endstop_runs_queued", RUNS.c.queued, sqlite_where=WAITS, postgresql_where=WAITS)

@@ -10,10 +10,10 @@ import msgspec
 from sqlalchemy import Connection, Integer, Row, Select, bindparam, exists, func, literal_column, select, tuple_
 
 from ..decision import Image, Outcome, Question, WrongUse
-from .base import Orphan, Page, SessionFilter, StoredMessage, StoredRun, StoredSession
-from .database_schema import MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
-from .leases import now
-from .transaction import ENDED, LAST_SEQ
+from .base import Orphan, Overview, Page, SessionFilter, SessionStatus, StoredMessage, StoredRun, StoredSession
+from .database_schema import DELETABLE, MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
+from .leases import now, processes
+from .transaction import LAST_SEQ
 
 MAX_ROWS = 1000
 """The largest number of sessions, or of queued runs, in one result."""
@@ -30,7 +30,9 @@ _SESSION = _SESSIONS.where(SESSIONS.c.id == bindparam("of"))
 _RUNS = select(RUNS, func.coalesce(LAST_SEQ, 0).label("last_seq"))
 _RUN = _RUNS.where(RUNS.c.id == bindparam("of"))
 _RUNS_OF = _RUNS.where(RUNS.c.session_id == bindparam("of")).order_by(RUNS.c.number)
+_ORPHANS: Select[Any] = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent, SESSIONS.c.owner)
 _NOT_HELD = ~exists().where(PROCESSES.c.id == SESSIONS.c.holder)
+_ended_at = tuple_(SESSIONS.c.updated_at, SESSIONS.c.id)
 _UNDELIVERED = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).order_by(MESSAGES.c.key)
 
 
@@ -119,42 +121,73 @@ def undelivered_messages(connection: Connection, session_id: str) -> list[Stored
     ]
 
 
-def expired(connection: Connection, before: str | None, keep: int | None, limit: int) -> list[str]:
-    """Return the ids of at most `limit` ended sessions, in no order.
+def ended_before(connection: Connection, last: tuple[str, str] | None, skip: int) -> tuple[str, str] | None:
+    """Return `updated_at` and id of the latest ended session but for `skip` of them; None: there are no more.
 
-    They were last updated before a time, or are not among the `keep` latest.
+    last: the latest one that counts; None: all do.
     """
-    ended = select(SESSIONS.c.id).where(SESSIONS.c.status.in_(ENDED), SESSIONS.c.parent.is_(None))
-    found: list[str] = []
-    if before is not None:
-        query = ended.where(SESSIONS.c.updated_at < before).order_by(SESSIONS.c.updated_at).limit(limit)
-        found += connection.execute(query).scalars()
-    if keep is not None:
-        latest = ended.order_by(SESSIONS.c.updated_at.desc(), SESSIONS.c.id.desc()).offset(keep).limit(limit)
-        found += connection.execute(latest).scalars()
-    return list(dict.fromkeys(found))[:limit]
+    ended = select(SESSIONS.c.updated_at, SESSIONS.c.id).where(DELETABLE)
+    if last is not None:
+        ended = ended.where(_ended_at <= last)
+    latest = ended.order_by(SESSIONS.c.updated_at.desc(), SESSIONS.c.id.desc()).offset(skip).limit(1)
+    row = connection.execute(latest).first()
+    return None if row is None else (row.updated_at, row.id)
+
+
+def expired(connection: Connection, last: tuple[str, str], limit: int) -> list[str]:
+    """Return the ids of at most `limit` ended sessions, oldest first.
+
+    last: `updated_at` and id of the latest one that may be among them.
+    """
+    ended = select(SESSIONS.c.id).where(DELETABLE, _ended_at <= last)
+    return list(connection.execute(ended.order_by(SESSIONS.c.updated_at, SESSIONS.c.id).limit(limit)).scalars())
 
 
 def orphans(connection: Connection) -> list[Orphan]:
     """Return sessions that are running, and whose holder is not a member."""
     lost = RUNNING, _NOT_HELD, SESSIONS.c.parent.is_(None)  # sub-agents continue with their callers
-    rows = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent).where(*lost).order_by(SESSIONS.c.id)
-    return [Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent) for row in connection.execute(rows)]
+    rows = _ORPHANS.where(*lost).order_by(SESSIONS.c.id)
+    return [_orphan(row) for row in connection.execute(rows)]
+
+
+_ROOTS = SESSIONS.c.parent.is_(None)
+_QUEUED_TOTAL = (
+    select(func.count(), func.min(RUNS.c.queued))
+    .select_from(SESSIONS)
+    .outerjoin(RUNS, RUNS.c.id == SESSIONS.c.run_id)
+    .where(SESSIONS.c.status == literal_column("'queued'"), _ROOTS)
+)
+_RUNNING_TOTAL = select(func.count()).select_from(SESSIONS).where(RUNNING, _ROOTS)
+_RESTING_TOTALS = (
+    select(SESSIONS.c.status, func.count())
+    .where(SESSIONS.c.status.in_(("awaiting_input", "interrupted")), _ROOTS)
+    .group_by(SESSIONS.c.status)
+)
+
+
+def overview(connection: Connection) -> Overview:
+    """Return how many sessions wait or run, and all members. Each total is read from an index."""
+    waiting, since = connection.execute(_QUEUED_TOTAL).one()
+    sessions: dict[SessionStatus, int] = {"queued": waiting, "running": connection.execute(_RUNNING_TOTAL).scalar_one()}
+    sessions |= {"awaiting_input": 0, "interrupted": 0, **dict(map(tuple, connection.execute(_RESTING_TOTALS)))}
+    oldest = None
+    if since is not None:
+        oldest = max(0.0, (connection.execute(select(now(connection))).scalar_one() - since) / 1000)
+    members = tuple(processes(connection))
+    return Overview(sessions=sessions, oldest_queued_seconds=oldest, processes=members)
 
 
 def queued(connection: Connection, milliseconds: int) -> list[Orphan]:
     """Return runs queued for at least that long, and not held by a member; oldest first."""
     rows = (
-        select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent, RUNS.c.job)
+        _ORPHANS.add_columns(RUNS.c.job)
         .join(RUNS, RUNS.c.id == SESSIONS.c.run_id)
         .where(SESSIONS.c.status == literal_column("'queued'"), _NOT_HELD)
         .where(RUNS.c.queued <= now(connection) - milliseconds)
         .order_by(RUNS.c.queued, SESSIONS.c.id)
         .limit(MAX_ROWS)
     )
-    return [
-        Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent, job=row.job) for row in connection.execute(rows)
-    ]
+    return [_orphan(row, row.job) for row in connection.execute(rows)]
 
 
 def make_cursor(session: StoredSession) -> str:
@@ -169,6 +202,10 @@ def parse_cursor(cursor: str) -> tuple[str, str]:
         return msgspec.json.decode(raw, type=tuple[str, str])
     except (binascii.Error, ValueError, msgspec.MsgspecError):
         raise WrongUse(f"{cursor[:100]!r} is not a cursor: use `next` of an earlier page") from None
+
+
+def _orphan(row: Row[Any], job: str | None = None) -> Orphan:
+    return Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent, owner=row.owner, job=job)
 
 
 def _session(row: Row[Any]) -> StoredSession:

@@ -20,6 +20,7 @@ from .base import (
     EventBatch,
     NewSession,
     Orphan,
+    Overview,
     Page,
     Process,
     QueuedRun,
@@ -39,6 +40,9 @@ from .writer import RETRY_SECONDS, Writer
 CHUNK = 50
 """How many sessions are deleted, interrupted or queued again in one transaction, so that other writes wait only a
 little."""
+
+SKIP = 5_000
+"""How many ended sessions one query passes over, so that none takes long."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -127,14 +131,23 @@ class SqlStore:
         """Implement `Store.forget`. Raises WrongUse if `before` is not a time or `keep` is negative."""
         if keep is not None and keep < 0:
             raise WrongUse(f"keep is {keep}, and must be 0 or more")
-        time = None if before is None else _normalize_time(before)
+        last = [] if before is None else [(_normalize_time(before), "")]
+        if keep is not None and (beyond := await self._latest_beyond(keep)):
+            last.append(beyond)
         count = 0
-        while ids := await self._read(queries.expired, time, keep, CHUNK):
+        while last and (ids := await self._read(queries.expired, max(last), CHUNK)):
             deleted = await self._write(partial(Transaction.delete, ids=ids, ended=True))
             count += deleted
             if not deleted:  # another process has deleted them
                 break
         return count
+
+    async def _latest_beyond(self, keep: int) -> tuple[str, str] | None:
+        """Return `updated_at` and id of the latest ended session that is not among the `keep` latest; None: all are."""
+        last = await self._read(queries.ended_before, None, min(keep, SKIP))
+        for skipped in range(SKIP, keep, SKIP):
+            last = last and await self._read(queries.ended_before, last, min(keep - skipped, SKIP))
+        return last
 
     # ---- messages
 
@@ -211,6 +224,10 @@ class SqlStore:
     async def processes(self) -> list[StoredProcess]:
         """Implement `Membership.processes`."""
         return await self._lease(leases.processes)
+
+    async def overview(self) -> Overview:
+        """Implement `Membership.overview`."""
+        return await self._read(queries.overview)
 
     async def evict(self, process_id: str, *, even_alive: bool = False) -> bool:
         """Implement `Membership.evict`."""

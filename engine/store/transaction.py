@@ -20,7 +20,6 @@ from .base import (
     EventBatch,
     LeaseLost,
     NewSession,
-    OwnerLimitReached,
     Process,
     QueuedRun,
     SequenceConflict,
@@ -29,11 +28,9 @@ from .base import (
     StoredMessage,
     StoreError,
 )
-from .database_schema import MESSAGES, PAGES, PROCESSES, QUEUED, RUNNING, RUNS, SESSIONS
+from .database_schema import DELETABLE, MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .leases import now
 
-ENDED = ("completed", "exhausted", "failed", "cancelled")
-"""The statuses of sessions that may be deleted by age or number."""
 LAST_SEQ = (
     select(PAGES.c.last_seq).where(PAGES.c.run == RUNS.c.key).order_by(PAGES.c.first_seq.desc()).limit(1)
 ).scalar_subquery()
@@ -170,7 +167,7 @@ class Transaction:
         """Delete sessions with all that belongs to them; returns how many. ended: only those that have ended."""
         self.flush()
         chosen = select(SESSIONS.c.id).where(SESSIONS.c.id.in_(ids))
-        found = list(self._execute(chosen.where(SESSIONS.c.status.in_(ENDED)) if ended else chosen).scalars())
+        found = list(self._execute(chosen.where(DELETABLE) if ended else chosen).scalars())
         whole = [*found, *self._subagents_of(found)]
         self.claims.changed.update(whole)
         self.claims.forget(*whole)
@@ -409,7 +406,7 @@ class Claims:
         self.changed.add(session_id)
 
     def queue(self, run: QueuedRun) -> None:
-        """Queue a run. Raises SessionBusy and OwnerLimitReached."""
+        """Queue a run. Raises SessionBusy."""
         found = self._found(run.session_id)
         if found is not None and (found.status, found.run_id) == ("queued", run.run_id):
             return
@@ -421,8 +418,6 @@ class Claims:
             raise StoreError(f"the session {run.session_id} {problem}")
         elif found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
             raise SessionBusy(f"the session {run.session_id} is {found.status}: {found.run_id}")
-        if run.owner_limit is not None:
-            self._check_owner_limit(found, run.owner_limit)
         resumed = found.run_id == run.run_id
         if resumed and found.status != "interrupted":
             raise StoreError(f"the run {run.run_id} is over: it is {found.status}")
@@ -516,14 +511,6 @@ class Claims:
     @property
     def _on_postgresql(self) -> bool:
         return self._connection.dialect.name == "postgresql"
-
-    def _check_owner_limit(self, found: Row[Any], most: int) -> None:
-        if self._on_postgresql:  # otherwise two at the same time would both stay under the limit
-            self._execute(select(func.pg_advisory_xact_lock(func.hashtext(f"endstop owner {found.owner}"))))
-        others = SESSIONS.c.owner == found.owner, SESSIONS.c.id != found.id, or_(RUNNING, QUEUED)
-        counted = select(func.count()).where(*others, SESSIONS.c.parent.is_(None))
-        if self._execute(counted).scalar_one() >= most:
-            raise OwnerLimitReached(f"{most} sessions of {found.owner!r} are queued or running, which is the limit")
 
     def _queue_run(self, run: QueuedRun, number: int | None) -> None:
         """Write the row of a queued run. number: None if the row exists already."""

@@ -60,6 +60,7 @@ ROLES = {
     "execute": Role("a tool executor", "execute(call, tool, arguments)"),
     "auth": Role("an authentication function", "auth(request)"),
     "on_event": Role("the function for events", "on_event(event)"),
+    "on_record_loss": Role("the function for lost records", "on_record_loss(error)"),
 }
 """Every function that users hand in and that is called with arguments of ours, by the parameter that takes it.
 

@@ -35,9 +35,10 @@ from ..providers.clock import Clock, SystemClock
 from ..service.errors import ServiceUnavailable
 from ..service.service import Service
 from ..tools.function_roles import check_functions
+from .answer_limit import answer_in_time
 from .auth import Auth, BearerTokens, authenticate
 from .errors import error_response
-from .middleware import AccessLogMiddleware, QueryTokenMiddleware, SecurityMiddleware
+from .middleware import QueryTokenMiddleware, RequestMiddleware, SecurityMiddleware
 from .openapi import openapi_document
 from .otlp_route import otlp_route
 from .request_context import AppState, RequestContext
@@ -91,16 +92,16 @@ def web(
     rates = RequestRates(limits.requests_per_second, clock)
     state = AppState(service, auth, limits, Readers(limits), rates, clock)
     security = Middleware(SecurityMiddleware, auth=auth, hosts=hosts, origins=cors)
-    middleware = [security, *_cors(cors)]
-    if access_log:
-        middleware.insert(0, Middleware(AccessLogMiddleware))
-    if isinstance(auth, BearerTokens):
-        middleware.insert(0, Middleware(QueryTokenMiddleware))
     routes = [*_routes(OPERATIONS, state), _openapi_route(state)]
     if service.receiver is not None:
         routes.append(otlp_route(state, partial(_owner, state=state), _check_open))
     if page:
         routes += [Route("/", _serve_page, methods=["GET"]), Route("/page/{name:path}", _serve_page, methods=["GET"])]
+    paths: dict[object, str] = {route.endpoint: route.path for route in reversed(routes)}  # files of the page: `/`
+    counting = Middleware(RequestMiddleware, metrics=service.metrics, paths=paths, logs=access_log)
+    middleware = [counting, security, *_cors(cors)]
+    if isinstance(auth, BearerTokens):
+        middleware.insert(0, Middleware(QueryTokenMiddleware))
     app = Starlette(
         routes=routes,
         middleware=middleware,
@@ -140,7 +141,9 @@ async def _handle(operation: Operation, request: Request, state: AppState) -> Re
     body = None if operation.body is None else await _body(operation, request, state)
     if request.method == "HEAD" and operation.resumable:
         return Response(media_type=operation.media_type)
-    return await operation.handler(RequestContext(request, state, owner, query, body))
+    seconds = state.limits.answer_seconds + getattr(query, "wait", 0.0)
+    answer = operation.handler(RequestContext(request, state, owner, query, body))
+    return await answer_in_time(answer, seconds, state.service.silent_parts)
 
 
 async def _owner(request: Request, state: AppState, *, is_stream: bool = False) -> str:

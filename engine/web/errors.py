@@ -7,7 +7,7 @@ log: its text may hold secrets.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from uuid import uuid4
 
@@ -31,6 +31,9 @@ STATUS_OF: dict[type[Refusal], int] = {
 """Status of each kind of refusal."""
 RETRY_SECONDS = 1.0
 """Seconds in `Retry-After` where `TooMany.after` is None."""
+AWAY_SECONDS = 5
+"""Seconds in `Retry-After` while the store or the queue is away, or the server stops."""
+_RETRY_LATER = {"Retry-After": str(AWAY_SECONDS)}
 
 
 def problem_response(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -46,7 +49,7 @@ def error_response(error: Exception) -> Response:
         case Refusal():
             return _refusal(error)
         case StoreError():
-            return problem_response(503, "store", f"the session store failed: {_logged(error)}")
+            return problem_response(503, "store", f"the session store failed: {_logged(error)}", _RETRY_LATER)
         case WrongUse():
             return problem_response(422, "invalid", str(error))
         case HTTPException():
@@ -62,7 +65,26 @@ def _refusal(error: Refusal) -> Response:
     headers = {}
     if isinstance(error, TooMany):
         headers["Retry-After"] = str(max(1, ceil(RETRY_SECONDS if error.after is None else error.after)))
+    elif error.code == "stopping":
+        headers = _RETRY_LATER
     return problem_response(status, error.code, error.detail, headers)
+
+
+def unready(parts: Sequence[str]) -> HttpError:
+    """Return the error of a server that cannot work now. parts: what it waits for."""
+    return HttpError(503, "not_ready", f"not ready: {' and '.join(parts)}", _RETRY_LATER)
+
+
+def unanswered(parts: Sequence[str]) -> HttpError:
+    """Return the error for a request that took too long. parts: those of the service that do not answer; may be empty.
+
+    It is logged by the outage that keeps them silent, and not for each request.
+    """
+    if parts:
+        detail = f"no answer in time from the {' and the '.join(parts)}: try again later"
+    else:
+        detail = "the request took too long: look whether it was done before you repeat it"
+    return HttpError(503, "timeout", detail, _RETRY_LATER)
 
 
 def _of_starlette(error: HTTPException) -> Response:

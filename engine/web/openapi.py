@@ -32,7 +32,8 @@ _PROBLEMS = {
     422: "The body or the query is not valid, or a text is too long.",
     429: "Too many requests, readers or sessions; `Retry-After` says when to try again.",
     500: "An unexpected error; the log has it under the given id.",
-    503: "The server is stopping, has no model, or cannot reach its store.",
+    503: "The server is stopping, has no model, or its store or queue does not answer; `Retry-After` says when to try "
+    "again.",
 }
 _IDS = {"session_id": "A session's id.", "run_id": "A run's id."}
 _EVENT = {

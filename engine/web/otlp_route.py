@@ -20,6 +20,7 @@ from ..formats.otlp_spans import is_line
 from ..formats.otlp_values import Span, json_spans
 from ..http.problems import HttpError
 from ..service.service import Service
+from .answer_limit import answer_in_time
 from .errors import error_response
 from .request_context import AppState
 from .schemas import read_body
@@ -48,7 +49,8 @@ def otlp_route(
             spans = await _read_spans(request, state, as_protobuf=as_protobuf)
             valid = [span for span in spans if _has_ids(span)]
             assert state.service.receiver is not None
-            await state.service.receiver.receive(owner, valid)
+            storing = state.service.receiver.receive(owner, valid)
+            await answer_in_time(storing, state.limits.answer_seconds, state.service.silent_parts)
         except Exception as error:
             return _status_response(error, as_protobuf=as_protobuf)
         return _success(len(spans) - len(valid), as_protobuf=as_protobuf)

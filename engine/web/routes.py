@@ -9,14 +9,14 @@ from typing import Any
 from starlette.responses import Response
 
 from ..analysis.verdict import SessionVerdict
+from ..base.metrics_registry import MEDIA_TYPE as PROMETHEUS
 from ..decision import Outcome
 from ..http.session_schemas import RequestQuery, RunResponse, SessionResponse
 from ..http.sse import MEDIA_TYPE as SSE
 from ..model_request import StepRequest
-from ..process.prometheus import MEDIA_TYPE as PROMETHEUS
-from ..process.prometheus import Family, prometheus_text
 from .ag_ui import RunAgentInput
 from .ag_ui_routes import run_agent, session_as_ag_ui
+from .errors import unready
 from .request_context import RequestContext, json_response
 from .schemas import (
     AgentListResponse,
@@ -29,6 +29,7 @@ from .schemas import (
     MessageResponse,
     OnDisconnectQuery,
     OutcomeQuery,
+    ReadyResponse,
     RunRequest,
     RunStreamQuery,
     SessionListResponse,
@@ -98,24 +99,23 @@ async def list_agents(context: RequestContext) -> Response:
 
 
 async def read_health(context: RequestContext) -> Response:
-    """Say whether the server accepts new runs."""
+    """Say that the process lives, and whether it accepts new runs."""
     service = context.service
     return json_response(HealthResponse(status="stopping" if service.stopping else "ok", running=service.running))
 
 
-async def read_metrics(context: RequestContext) -> Response:
-    """Read what the server counts, in Prometheus' text format."""
+async def read_readiness(context: RequestContext) -> Response:
+    """Say whether the server can work: whether it accepts new runs, and its store and its queue answer."""
     service = context.service
-    families: list[Family] = [("running_sessions", "gauge", "", {"": service.running})]
-    if (receiver := service.receiver) is not None:
-        counts = receiver.counts
-        families += [
-            ("received_sessions_open", "gauge", "", {"": receiver.open_sessions}),
-            ("received_sessions_total", "counter", "", {"": counts.sessions}),
-            ("received_spans_total", "counter", "kind", counts.spans),
-            ("received_alarms_total", "counter", "reason", counts.alarms),
-        ]
-    return Response(prometheus_text("endstop", families), media_type=PROMETHEUS)
+    parts = ["stopping"] if service.stopping else await service.unready_parts()
+    if parts:
+        raise unready(parts)
+    return json_response(ReadyResponse(status="ok"))
+
+
+async def read_metrics(context: RequestContext) -> Response:
+    """Read the metrics of this process and of its store, in Prometheus' text format."""
+    return Response(await context.service.metrics.current_text(), media_type=PROMETHEUS)
 
 
 SESSION = "/sessions/{session_id}"
@@ -170,5 +170,7 @@ OPERATIONS = (
               response=AgentListResponse),
     Operation(method="GET", path="/metrics", handler=read_metrics, id="metrics", tag="server", media_type="text/plain"),
     Operation(method="GET", path="/health", handler=read_health, id="health", tag="server", response=HealthResponse,
+              needs_token=False),
+    Operation(method="GET", path="/ready", handler=read_readiness, id="ready", tag="server", response=ReadyResponse,
               needs_token=False),
 )  # fmt: skip

@@ -183,6 +183,12 @@ class HealthResponse(Struct, frozen=True, kw_only=True):
     running: int
 
 
+class ReadyResponse(Struct, frozen=True, kw_only=True):
+    """The server can work. If it cannot, the response is a problem, 503 `not_ready`."""
+
+    status: Literal["ok"]
+
+
 def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = None) -> SessionResponse:
     """Return the response for a session, with its runs if they are given."""
     questions = [question_response(question) for question in session.questions]

@@ -23,12 +23,13 @@ from ..decision import WrongUse
 from ..decision.wrong_calls import checked
 from ..durability import Queue
 from ..engine import Engine
-from ..process.daemon import DaemonProcess, log_to_stderr
+from ..process.daemon import DaemonProcess, LogFormat, log_to_stderr
 from ..process.listening import is_loopback, listen_at, raise_file_limit, resolve_address, url_of
 from ..process.shutdown import ShutdownSignals
 from ..process.streams import StdStreams
 from ..process.tokens import TOKEN_VARIABLE
 from ..providers.endpoint_url import mask_url
+from ..records.known_secrets import KnownSecrets, environment_secrets
 from ..service.admission import ClientUntil
 from ..service.service import Service
 from ..service.span_receiver import Receiving
@@ -72,9 +73,13 @@ class HttpServer:
     keep_days: float | None
     keep_sessions: int | None
     max_running: int
+    max_running_each: int | None
+    """Without a queue: how many sessions of one owner may run at once; None: any number."""
     rate: float | None
     page: bool
     quiet: bool
+    log_format: LogFormat
+    answer_seconds: float
     lease: float
     queue: Queue | None
     """Distributes runs to workers; None: they run in this process."""
@@ -94,7 +99,11 @@ class HttpServer:
                 f"--host {self.host} is open to other machines, so requests need a token: give --tokens FILE with a "
                 f"line OWNER:TOKEN for each user, or set {TOKEN_VARIABLE}"
             )
-        with listen_at(place, self.host, self.port) as listening, lock_store(file_at(self.store)), log_to_stderr():
+        with (
+            listen_at(place, self.host, self.port) as listening,
+            lock_store(file_at(self.store)),
+            log_to_stderr(KnownSecrets(environment_secrets(os.environ)), self.log_format),
+        ):
             service = Service(
                 self.agents,
                 store=self.store,
@@ -102,6 +111,7 @@ class HttpServer:
                 keep_days=self.keep_days,
                 keep_sessions=self.keep_sessions,
                 max_running=self.max_running,
+                max_running_each=self.max_running_each,
                 queue=self.queue,
                 works=False,
                 lease=self.lease,
@@ -120,7 +130,7 @@ class HttpServer:
         app = web(
             service,
             auth=auth,
-            limits=WebLimits(requests_per_second=self.rate),
+            limits=WebLimits(requests_per_second=self.rate, answer_seconds=self.answer_seconds),
             cors=self.cors,
             hosts=self.hosts,
             page=self.page,
@@ -140,8 +150,15 @@ class HttpServer:
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(CLOSE_SECONDS),
         )
+        daemon = DaemonProcess(service)
+        work = self._serve_app(config, service, daemon, listening)
+        return await daemon.run(work, grace=self.grace, silent_parts=service.silent_parts)
+
+    async def _serve_app(
+        self, config: Config, service: Service, daemon: DaemonProcess, listening: socket.socket
+    ) -> None:
         await _open(service)
-        std_streams, daemon = StdStreams(), DaemonProcess(service)
+        std_streams = StdStreams()
         try:
             server = GracefulServer(
                 config, service, lambda: std_streams.write_answer(self._ready_line(listening) + "\n")
@@ -154,7 +171,6 @@ class HttpServer:
                     await server.serve([listening])
         finally:
             await service.__aexit__(None, None, None)
-        return daemon.exit_code
 
     def _ready_line(self, listening: socket.socket) -> str:
         return f"endstop serves at {url_of(listening)} and keeps its sessions in {_display_store(self.store)}"

@@ -37,6 +37,9 @@ class WebLimits(CheckedStruct, frozen=True, kw_only=True):
     """The most characters in a prompt, an answer or a message."""
     body_seconds: float = 30.0
     """Seconds in which a request body must arrive."""
+    answer_seconds: float = 10.0
+    """Seconds after which a request is given up (503) if the store or the queue does not answer; four times that if
+    both do. A stream only has to begin in this time, and `?wait=` comes on top."""
     subscribers: int = 10_000
     """How many streams may be read at the same time."""
     subscribers_each: int = 2_000

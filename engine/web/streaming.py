@@ -21,6 +21,7 @@ from ..providers._logging import log
 from ..providers.clock import Clock, SystemClock
 from ..providers.timeouts import Watchdog
 from .errors import log_failure
+from .middleware import DROPPED
 
 ABORT = "endstop.abort"
 """ASGI extension of `server.Connection` that aborts the connection; other servers only close theirs."""
@@ -109,6 +110,7 @@ async def _abort(scope: Scope, error: Exception) -> None:
     """Abort the connection, so that the reader does not take a truncated stream for a complete one."""
     path = one_line(scope["path"], 200)
     if isinstance(error, TimeoutError):
+        scope[DROPPED] = True
         log(logging.INFO, "reader dropped: it took nothing for too long", {"path": path})
     else:
         log_failure("stream failed", error, path=path)

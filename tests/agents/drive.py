@@ -142,7 +142,7 @@ async def proxy(upstream: str, place: Path, options: tuple[str, ...], seen: Obse
                 process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(_PATIENCE):
                 output.write((await process.communicate())[0])
-    seen.records = sorted(records.glob("*.jsonl*"))
+    seen.records = sorted(records.rglob("*.jsonl*"))
 
 
 def environment(place: Path) -> dict[str, str]:

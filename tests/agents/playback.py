@@ -58,7 +58,7 @@ async def play(
             seen.ended = asyncio.get_running_loop().time()
             await settle(address, seen)
         seen.near, seen.far, seen.answered = near.exchanges(), far.exchanges(), provider.answered
-    seen.records = sorted(place.glob("*.jsonl*"))
+    seen.records = sorted(place.rglob("*.jsonl*"))
     for record in seen.records:
         report = await replay(record)
         seen.replays[record.name] = "" if report.same else str([run.divergence for run in report.runs])

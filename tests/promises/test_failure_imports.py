@@ -196,7 +196,7 @@ async def test_A4_the_file_that_was_called_completed_is_imported_as_failed(tmp_p
     done = await endstop("import", "auto", str(CC_ERROR), "-o", str(tmp_path))
     assert done.code == 0
     told = await endstop("audit", str(tmp_path / "s-edge.jsonl"))
-    assert "failed (provider_error)" in told.out
+    assert ": error of the provider" in told.out
     assert "completed" not in told.out
     assert (await replay(str(tmp_path / "s-edge.jsonl"))).same
 

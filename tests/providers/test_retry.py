@@ -28,6 +28,7 @@ from endstop.providers.errors import QuotaExceeded
 from endstop.providers.retry import backoff_sum
 from endstop.testing import FakeClock
 
+from ..captured_logs import capture_logs
 from .streams import ASK, chunks_of, ended, heard
 
 
@@ -250,6 +251,21 @@ async def test_the_wait_begins_anew_with_each_response() -> None:
     assert heard(await chunks_of(retry)) == ("scripted", "one")
     assert heard(await chunks_of(retry)) == ("scripted", "two")
     assert clock.now() > 100
+
+
+async def test_a_wait_of_five_minutes_is_a_line_a_minute_and_one_for_its_end() -> None:
+    clock = Passing()
+
+    def response(request: object) -> object:
+        return Unavailable("down", status=503) if clock.now() < 290 else "fine"
+
+    with capture_logs() as logs:
+        await chunks_of(Retry(Scripted(response), times=0, provider_wait=300, clock=clock))
+    assert [log["event"] for log in logs[:-1]] == ["requests wait for a provider"] * len(logs[:-1])
+    assert 4 <= len(logs[:-1]) <= 5
+    assert (logs[0]["model"], logs[0]["kind"], logs[0]["status"]) == ("scripted", "server", 503)
+    assert logs[-1]["event"].startswith("back after ")
+    assert logs[-1]["from"] == "requests wait for a provider"
 
 
 @pytest.mark.parametrize("asked", [0.0, 0.001, 40.0, 86_400.0])

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, PolicyStop
+from ...analysis.endings import short_ending
 from ...analysis.verdict import Known, verdict_of
 from ...base.sanitize import one_line
 from ...decision.events import IMPORT_PREFIX, is_imported
@@ -243,9 +244,8 @@ def _ordinal(number: int) -> str:
 
 def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
     """Yield findings about the run, each with its style."""
-    ended = run.status or "no end: the record is incomplete"
-    reason = run.stop_reason.removeprefix("custom:")
-    yield f"ended after {counted(run.made, 'step')}: {ended}" + (f" ({reason})" if reason != run.status else ""), ""
+    ended = short_ending(run.stop_reason) if run.status else "no end: the record is incomplete"
+    yield f"ended after {counted(run.made, 'step')}: {ended}", ""
     known = work_words(
         run.work,
         stop_reason=run.stop_reason,

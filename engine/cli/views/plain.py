@@ -170,7 +170,8 @@ class PlainView(RunView):
         evaluation = (
             f", evaluation {outcome.verdict}" if outcome.evaluation is not None and outcome.verdict != "not_run" else ""
         )
-        self._line(f"{outcome.status} ({outcome.stop_reason}){evaluation}: {one_line(text or ending.title, 1000)}")
+        said = f": {one_line(text, 1000)}" if text else ""
+        self._line(f"{ending.title}{evaluation}{said}")
         if ending.work:
             self._line(f"  {one_line(ending.work, LINE)}")
         if ending.tone == "question":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...analysis.endings import short_ending
 from ...base.sanitize import one_line
 from ...batch import aligned
-from ...decision import Event, Outcome, Usage
+from ...decision import Event, Usage
 from ...event_bus import Lagged
 from ...race import RaceResult
 from ...tasks import TaskResult
@@ -76,17 +77,11 @@ def race_verdict(race: RaceResult) -> str:
     return f"the winner is {one_line(race.winner.id, NAME)}{bad}{together}"
 
 
-def ended(outcome: Outcome) -> str:
-    """Return the status, and the stop reason if it says more."""
-    reason = outcome.stop_reason.removeprefix("custom:")
-    return outcome.status if reason == outcome.status else f"{outcome.status} ({reason})"
-
-
 def _row(result: TaskResult, won: bool, mark: str) -> tuple[str, ...]:
     outcome = result.outcome
     return (
         f"{mark if won else ' '} {one_line(result.id, NAME)}",
-        ended(outcome).replace("_", " "),
+        short_ending(outcome.stop_reason),
         str(outcome.steps),
         _tokens(outcome.usage, outcome.usage.input_tokens),
         _tokens(outcome.usage, outcome.usage.output_tokens),

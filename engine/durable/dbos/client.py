@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
-from dbos import DBOS, DBOSClient, Serializer, WorkflowStatus, error
+from dbos import DBOS, DBOSClient, Serializer, error
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
@@ -23,6 +23,7 @@ from ...durability import Job
 from ...providers._logging import log_warning
 from ...store.database import map_db_error
 from .database_url import DatabaseUrl
+from .turns import WAITING, QueuedRuns
 
 APPLICATION = "endstop"
 """Our application name in DBOS's tables, which other applications may share."""
@@ -30,7 +31,6 @@ VERSION = "endstop"
 """The version of all runs. It never changes: DBOS gives a job only to processes of the job's version, and whether a run
 can continue with other tools is decided elsewhere."""
 WORKFLOW = "endstop.run"
-_WAITING = ("ENQUEUED", "DELAYED", "PENDING")
 IDLE_IN_TRANSACTION = 3.0
 """Seconds after which PostgreSQL ends the transaction of a process that is frozen in its middle: as long as the process
 holds locks, nobody can take over its runs."""
@@ -55,16 +55,18 @@ class DbosConnection:
     def __init__(self, url: DatabaseUrl, client: DBOSClient) -> None:
         self.url = url
         self._client = client
+        self._queued = QueuedRuns(client._sys_db)
 
     @classmethod
     async def connect(cls, url: DatabaseUrl) -> DbosConnection:
         """Connect to DBOS's database, and create or upgrade its tables.
 
-        Raises WrongUse for settings that DBOS refuses and for a file that is not a database, ConnectionError if the
-        database cannot be reached or used.
+        Raises WrongUse for settings that DBOS refuses, for a file that is not a database and for a pooler by
+        transactions, ConnectionError if the database cannot be reached or used.
         """
         redirect_logs(url.secrets)
         with map_errors(url):
+            await asyncio.to_thread(url.check_sessions)
             client = DBOSClient(
                 system_database_url=url.url,
                 serializer=JsonSerializer(),
@@ -88,22 +90,37 @@ class DbosConnection:
         """Close all connections."""
         self._client.destroy()
 
-    async def register(self, queue: str, *, at_once: int, in_all: int | None, poll_seconds: float) -> None:
-        """Create the queue, or change its settings; the last process to do so decides for all."""
+    async def register(
+        self, queue: str, *, at_once: int, in_all: int | None, each: int | None, poll_seconds: float
+    ) -> None:
+        """Create the queue, or change its settings; the last process to do so decides for all.
+
+        at_once: how many runs a process executes at the same time. in_all: how many all processes do, and each: how
+        many of those may be of one owner; None for no limit.
+        """
         with map_errors(self.url):
+            if each is not None:
+                await asyncio.to_thread(self._queued.name_owners, queue)
             await self._client.register_queue_async(
                 queue,
                 worker_concurrency=at_once if in_all is None else min(at_once, in_all),
                 global_concurrency=in_all,
+                partition_concurrency=each if each is None or in_all is None else min(each, in_all),
                 polling_interval_sec=poll_seconds,
                 application_name=APPLICATION,
             )
 
+    async def ping(self) -> None:
+        """Return once the database has answered."""
+        with map_errors(self.url):
+            await self._client.check_connection_async()
+
     async def enqueue(self, queue: str, job: Job) -> None:
         """Put a job into the queue, unless its run is queued or running."""
+        owner = escape_name(job.owner)
         with map_errors(self.url):
-            known = await self.status(job.run_id)
-            if known is not None and known.status in _WAITING:
+            known, turn = await asyncio.to_thread(self._queued.place, queue, job.run_id, owner)
+            if known in WAITING:
                 return
             if known is not None:
                 await self._client.delete_workflow_async(job.run_id)
@@ -116,6 +133,8 @@ class DbosConnection:
                         "workflow_id_reuse_policy": "reject",
                         "app_version": VERSION,
                         "application_name": APPLICATION,
+                        "priority": turn,
+                        "queue_partition_key": owner,
                     },
                     msgspec.to_builtins(job),
                 )
@@ -130,22 +149,24 @@ class DbosConnection:
         with map_errors(self.url):
             await self._client.delete_workflow_async(run)
 
-    async def status(self, run: str) -> WorkflowStatus | None:
-        """Return the status of a run; None if it is unknown."""
+    async def lost(self, runs: Sequence[str], seconds: float) -> list[str]:
+        """Return those of these runs that are neither waiting nor were claimed less than `seconds` ago."""
         with map_errors(self.url):
-            found = await self._client.list_workflows_async(workflow_ids=[run], load_input=False, load_output=False)
-            return found[0] if found else None
+            kept = await asyncio.to_thread(self._queued.kept, runs, seconds)
+        return [run for run in runs if run not in kept]
 
-    async def running(self, queue: str, process: str | None = None) -> list[str]:
+    async def running(self, queue: str, process: str | None = None, *, beside: str | None = None) -> list[str]:
         """Return ids of the runs of a queue that are being executed, in the order in which they were claimed.
 
-        process: only those in this process; None for all.
+        process: only those in this process; None for all. beside: only those of the owner of this run.
         """
         with map_errors(self.url):
             found = await self._client.list_workflows_async(
                 queue_name=queue, status="PENDING", executor_id=process, load_input=False, load_output=False
             )
-        return [run.workflow_id for run in sorted(found, key=lambda run: (run.dequeued_at or 0, run.workflow_id))]
+        owners = {run.workflow_id: run.queue_partition_key for run in found}
+        found.sort(key=lambda run: (run.dequeued_at or 0, run.workflow_id))
+        return [run.workflow_id for run in found if beside is None or owners[run.workflow_id] == owners.get(beside)]
 
 
 @contextmanager

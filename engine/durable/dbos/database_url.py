@@ -9,13 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL
+from sqlalchemy import URL, NullPool, create_engine, make_url
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from ...decision import WrongUse
 from ...store import url as stores
 from ...store.database import KEEPALIVE_OPTIONS
+from ...store.pooler_check import check_sessions
 
 _NEWEST_NEEDED = (3, 42)
 """DBOS uses `unixepoch('subsec')`, which SQLite has since this version."""
@@ -37,6 +38,12 @@ class DatabaseUrl:
     def is_a_file(self) -> bool:
         """Whether the database is a SQLite file."""
         return self.url.startswith("sqlite")
+
+    def check_sessions(self) -> None:
+        """Raise WrongUse behind a pooler by transactions, and the driver's errors; blocks. A file passes."""
+        if not self.is_a_file:
+            engine = create_engine(make_url(self.url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
+            check_sessions(engine, self.shown)
 
     def __repr__(self) -> str:
         return f"DatabaseUrl({self.shown!r})"

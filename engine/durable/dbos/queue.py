@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -23,8 +23,11 @@ class Dbos:
     """Runs queued and made durable by DBOS, in a PostgreSQL database, or in a SQLite file on one machine.
 
     Needs `pip install "endstop[dbos]"`. Processes that work on one queue share the database, which also
-    stores the queue's limits, `at_once` of `working` and `running_in_all`: the process that entered `working` last sets
-    them for all.
+    stores the queue's limits, `at_once` of `working`, `running_in_all` and `running_each`: the process that entered
+    `working` last sets them for all.
+
+    Waiting runs begin by turns of their owners (`Job.owner`): of each owner one, then of each a second one, and so on;
+    with `running_each`, owners whose runs may begin are taken in random order.
     """
 
     def __init__(
@@ -32,17 +35,19 @@ class Dbos:
         url: str | os.PathLike[str],
         *,
         running_in_all: int | None = None,
+        running_each: int | None = None,
         queue: str = "endstop",
         poll_seconds: float = 0.2,
     ) -> None:
         """Create the queue without connecting. Raises WrongUse for settings that can never work or a missing package.
 
         url: `postgresql://...`, a path, or `sqlite:///path`. running_in_all: how many runs may be executed at the
-        same time in all processes together; None for no limit. queue: its name; a database may have several queues.
-        poll_seconds: how often a process looks for jobs.
+        same time in all processes together; None for no limit. running_each: how many of those of one owner; more
+        wait. queue: its name; a database may have several queues. poll_seconds: how often a process looks for jobs.
         """
-        if running_in_all is not None and running_in_all < 1:
-            raise WrongUse(f"running_in_all={running_in_all} would never start a run: give 1 or more, or None")
+        for name, most in (("running_in_all", running_in_all), ("running_each", running_each)):
+            if most is not None and most < 1:
+                raise WrongUse(f"{name}={most} would never start a run: give 1 or more, or None")
         if not 0 < poll_seconds < 3600:
             raise WrongUse(f"poll_seconds={poll_seconds} is out of range: give seconds, above 0 and below 3600")
         if not queue.strip() or queue.startswith("_dbos_") or "\0" in queue:
@@ -52,7 +57,7 @@ class Dbos:
         from .database_url import parse_database_url
 
         self._url = parse_database_url(url)
-        self._running_in_all = running_in_all
+        self._in_all, self._each = running_in_all, running_each
         self._queue = queue
         self._poll_seconds = poll_seconds
         self._connection: DbosConnection | None = None
@@ -74,6 +79,10 @@ class Dbos:
         if connection is not None:
             connection.close()
 
+    async def ping(self) -> None:
+        """Implement `Reachable.ping`."""
+        await self._open.ping()
+
     async def submit(self, job: Job) -> None:
         """Put a run into the queue; see `Queue.submit`."""
         await self._open.enqueue(self._queue, job)
@@ -89,10 +98,11 @@ class Dbos:
         if at_once < 1:
             raise WrongUse(f"at_once={at_once} would never start a run: give 1 or more")
         connection = self._open
+        in_all, each = self._in_all, self._each
         await connection.register(
-            self._queue, at_once=at_once, in_all=self._running_in_all, poll_seconds=self._poll_seconds
+            self._queue, at_once=at_once, in_all=in_all, each=each, poll_seconds=self._poll_seconds
         )
-        worker = DbosWorker(connection, self._queue, process, work, at_once=at_once, in_all=self._running_in_all)
+        worker = DbosWorker(connection, self._queue, process, work, at_once=at_once, in_all=in_all, each=each)
         async with worker.running():
             self._worker = worker
             try:
@@ -104,6 +114,10 @@ class Dbos:
         """Give a run whose process is dead to another one; see `Queue.recover`."""
         await self._open.requeue(self._queue, run_id)
         self._given_away(run_id)
+
+    async def lost(self, run_ids: Sequence[str], seconds: float) -> list[str]:
+        """Return which of these runs nobody will execute; see `Queue.lost`."""
+        return await self._open.lost(run_ids, seconds)
 
     async def drop(self, run_id: str) -> None:
         """Delete a run and its stored results; see `Queue.drop`."""

@@ -20,15 +20,13 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 
 from ...decision import WrongUse
 from ...durability import ResultNotStored, RunLost
-from ...providers._logging import log_warning
+from ...providers._outage import Outage
 from ...store.write_thread import DatabaseAway, Write, WriteThread
 from .client import APPLICATION, JsonSerializer, JsonText, error_text
 from .database_url import DatabaseUrl
 
 TRIED_WITH = "3.4"
 """The version of DBOS whose tables are known."""
-_TOLD_SECONDS = 60.0
-"""Seconds between two log entries while the database is away."""
 
 
 class Execution(Struct, frozen=True):
@@ -72,7 +70,7 @@ class StepResults(WriteThread[_Change]):
         self._engine = engine
         self._url = url
         self._process = process
-        self._told = float("-inf")
+        self._outage = Outage("steps wait for the database")
         self._of_runs, self._of_steps = _tables(None if url.is_a_file else "dbos")
         for table in (self._of_runs, self._of_steps):
             _require_columns(engine, table, url)
@@ -111,6 +109,7 @@ class StepResults(WriteThread[_Change]):
             begun = {write.change.run: write for write in owned if write.change.owner is None}
             if begun:
                 self._read(connection, begun)
+        self._outage.over()
 
     def _owned(self, connection: Connection, writes: Sequence[Write[_Change]]) -> list[Write[_Change]]:
         """Return the changes that may be made; the others get RunLost.
@@ -179,9 +178,7 @@ class StepResults(WriteThread[_Change]):
         return error
 
     def _on_away(self, error: DatabaseAway) -> None:
-        if time.monotonic() >= self._told + _TOLD_SECONDS:
-            self._told = time.monotonic()
-            log_warning("steps wait for the database", error=str(error))
+        self._outage.failed(error=str(error))
 
 
 def _tables(schema: str | None) -> tuple[Table, Table]:

@@ -67,7 +67,15 @@ class DbosWorker:
     current: DbosWorker | None = None
 
     def __init__(
-        self, connection: DbosConnection, queue: str, process: str, work: Work, *, at_once: int, in_all: int | None
+        self,
+        connection: DbosConnection,
+        queue: str,
+        process: str,
+        work: Work,
+        *,
+        at_once: int,
+        in_all: int | None,
+        each: int | None,
     ) -> None:
         self._connection = connection
         self._queue = queue
@@ -75,6 +83,7 @@ class DbosWorker:
         self._work = work
         self._at_once = at_once
         self._in_all = in_all
+        self._each = each
         self._context = contextvars.copy_context()
         """Work runs in the context of whoever entered `working`, so that tools do not see the context of DBOS."""
         self._leaving = False
@@ -147,9 +156,12 @@ class DbosWorker:
         # and a process ends only after its threads
         self._dbos._sys_db._retry_connection_errors = False
         loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1) as own:  # not the loop's executor, which now belongs to DBOS and ends with it
+        own = ThreadPoolExecutor(1)  # not the loop's executor, which now belongs to DBOS and ends with it
+        try:
             await loop.run_in_executor(own, self._results.close)
             await loop.run_in_executor(own, DBOS.destroy)
+        finally:
+            own.shutdown(wait=False)  # while the database hangs, so does its thread: a cancelled caller leaves it
         loop.set_default_executor(ThreadPoolExecutor())
         with suppress(ConnectionError):  # they are then recovered like the runs of a dead process
             for run in await self._connection.running(self._queue, self._process):
@@ -186,9 +198,14 @@ class DbosWorker:
         """
         if self._leaving or (len(self._executing) >= self._at_once and run not in self._executing):
             return True
-        if self._in_all is None or not self._connection.url.is_a_file:
+        if not self._connection.url.is_a_file:
             return False
-        return run not in (await retry_transient(lambda: self._connection.running(self._queue)))[: self._in_all]
+        if self._in_all is not None and run not in (await self._running())[: self._in_all]:
+            return True
+        return self._each is not None and run not in (await self._running(beside=run))[: self._each]
+
+    async def _running(self, beside: str | None = None) -> list[str]:
+        return await retry_transient(lambda: self._connection.running(self._queue, beside=beside))
 
     async def _refuse(self, run: str) -> None:
         """Put the run back into the queue, and end this execution. While leaving, `_leave` puts it back."""

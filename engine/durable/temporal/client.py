@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
+from hashlib import sha256
 from typing import Literal, TypeVar
 
 from temporalio import workflow
@@ -24,15 +25,21 @@ from temporalio.api.workflowservice.v1 import (
     PollActivityTaskQueueRequest,
     PollActivityTaskQueueResponse,
 )
-from temporalio.client import AsyncActivityCancelledError, AsyncActivityHandle, Client, WorkflowHandle
-from temporalio.common import RawValue, RetryPolicy, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.client import (
+    AsyncActivityCancelledError,
+    AsyncActivityHandle,
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+)
+from temporalio.common import Priority, RawValue, RetryPolicy, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import PayloadLimitsConfig, RetryConfig, RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from ...decision import WrongUse
-from ...providers._logging import log_warning
+from ...providers._outage import Outage
 
 _T = TypeVar("_T")
 
@@ -110,18 +117,30 @@ class TemporalConnection:
             raise WrongUse(f"{gone}: the Temporal server {_REFUSED[RPCStatusCode.NOT_FOUND]}") from None
         return connection
 
+    async def ping(self) -> None:
+        """Return once the server has answered. Raises ConnectionError."""
+        service = self._client.service_client
+        try:
+            await service.check_health(timeout=CALL)
+        except RPCError as error:
+            raise unreachable(service.config.target_host, error) from None
+
     def poller(self, process: str) -> ActivityPoller:
         """Return the calls with which a process claims runs under this name, as an `ActivityPoller`."""
         return ActivityPoller(self._client, self._task_queue, process)
 
-    async def start(self, run_id: str, job: bytes, lease: float) -> bool:
-        """Start the workflow of a run; False if an open one with this id exists, even if its work has ended."""
+    async def start(self, run_id: str, job: bytes, lease: float, owner: str) -> bool:
+        """Start the workflow of a run; False if an open one with this id exists, even if its work has ended.
+
+        A server with fairness gives out the activities of its owners in turn; others ignore it.
+        """
         starting = self._client.start_workflow(
             NAME,
             args=[raw_json(job), lease],
             id=run_id,
             task_queue=self._task_queue,
             task_timeout=_WORKFLOW_TASK,
+            priority=Priority(fairness_key=_fairness_key(owner)),
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
         )
@@ -140,6 +159,14 @@ class TemporalConnection:
                 return False
             await self._call(f"run {run_id}", one.terminate("its work has ended, and it was submitted again"))
         return True
+
+    async def is_lost(self, run_id: str) -> bool:
+        """Return whether the run has no open workflow, or one whose work is with nobody and is not about to be."""
+        try:
+            described = await self._call(f"run {run_id}", self._client.get_workflow_handle(run_id).describe())
+        except RunNotFound:
+            return True
+        return described.status is not WorkflowExecutionStatus.RUNNING
 
     async def give_up(self, run_id: str) -> None:
         """Fail the current attempt at a run whose process is dead: the server starts the next attempt immediately."""
@@ -162,6 +189,11 @@ class TemporalConnection:
             if error.status in _REFUSED:
                 raise WrongUse(f"{what}: the Temporal server {_REFUSED[error.status]} ({error.message})") from None
             raise unreachable(self._client.service_client.config.target_host, error) from None
+
+
+def _fairness_key(owner: str) -> str:
+    """Return a key of at most 64 bytes, which is Temporal's limit."""
+    return owner if len(owner.encode(errors="replace")) <= 64 else sha256(owner.encode(errors="replace")).hexdigest()
 
 
 async def _has_ended(handle: WorkflowHandle[object, object]) -> bool:
@@ -204,7 +236,7 @@ class ActivityPoller:
         self._client = client
         self._task_queue = task_queue
         self._process = process
-        self._waiting = False
+        self._outage = Outage("runs stand still")
 
     @asynccontextmanager
     async def serve_workflows(self) -> AsyncIterator[None]:
@@ -231,7 +263,7 @@ class ActivityPoller:
             if error.status not in (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED):
                 await self._wait(error)
             return None
-        self._waiting = False
+        self._outage.over()
         return await self._task(got) if got.activity_type.name == NAME else None
 
     async def _task(self, got: PollActivityTaskQueueResponse) -> ActivityTask:
@@ -294,15 +326,11 @@ class ActivityPoller:
                     return False
                 await self._wait(error)
             else:
-                self._waiting = False
+                self._outage.over()
                 return True
 
     async def _wait(self, error: RPCError) -> None:
-        if not self._waiting:  # logged once per outage
-            self._waiting = True
-            log_warning(
-                "runs stand still", reason=str(unreachable(self._client.service_client.config.target_host, error))
-            )
+        self._outage.failed(reason=str(unreachable(self._client.service_client.config.target_host, error)))
         await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _read(self, payloads: Payloads) -> list[bytes]:

@@ -7,7 +7,7 @@ from a dead process without help. The results of steps are stored in the activit
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -36,10 +36,11 @@ class Temporal:
     to the task queue of the same name; run ids are unique in the whole namespace. lease: seconds without a heartbeat
     after which a run is given to another process; at least 1. api_key, tls: what the server requires.
 
-    `at_once` limits the runs of one process. Temporal cannot limit the activities of all processes together, so there
-    is no such setting. A result of more than 2 MB is not kept (ResultNotStored): the server would refuse it. The
-    results of a run's latest two steps are kept, and those older ones that fit into 128 kB. Raises WrongUse for
-    settings that can never work, such as a missing driver.
+    `at_once` limits the runs of one process. Temporal cannot limit the activities of all processes together, nor those
+    of one owner, so there is no such setting. A server with fairness (`matching.enableFairness`) gives out waiting runs
+    by turns of their owners; others in the order in which they came. A result of more than 2 MB is not kept
+    (ResultNotStored): the server would refuse it. The results of a run's latest two steps are kept, and those older
+    ones that fit into 128 kB. Raises WrongUse for settings that can never work, such as a missing driver.
     """
 
     def __init__(
@@ -84,6 +85,10 @@ class Temporal:
         """Implement `Queue.close`."""
         self._connection = None
 
+    async def ping(self) -> None:
+        """Implement `Reachable.ping`."""
+        await self._opened.ping()
+
     async def submit(self, job: Job) -> None:
         """Implement `Queue.submit`. Raises WrongUse for a job of more than 2 MB."""
         data = msgspec.json.encode(job)
@@ -91,7 +96,8 @@ class Temporal:
             raise WrongUse(f"the job of run {job.run_id} has {len(data):,} bytes, and Temporal accepts {LONGEST_JOB:,}")
         connection = self._opened
         for _ in range(_TRIES):  # another process may be submitting the same run
-            if await connection.start(job.run_id, data, self.lease) or not await connection.close_ended(job.run_id):
+            started = await connection.start(job.run_id, data, self.lease, job.owner)
+            if started or not await connection.close_ended(job.run_id):
                 return
 
     async def recover(self, run_id: str) -> None:
@@ -100,6 +106,14 @@ class Temporal:
         The runs of the dead process are reassigned immediately, not only after the lease.
         """
         await self._opened.give_up(run_id)
+
+    async def lost(self, run_ids: Sequence[str], seconds: float) -> list[str]:
+        """Implement `Queue.lost`.
+
+        A run that was given to a process is not lost, whenever that was: if the process is dead the server notices it.
+        """
+        connection = self._opened
+        return [run_id for run_id in run_ids if await connection.is_lost(run_id)]
 
     async def drop(self, run_id: str) -> None:
         """Implement `Queue.drop`.

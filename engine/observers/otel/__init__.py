@@ -1,5 +1,6 @@
-"""OpenTelemetry spans of runs, by its semantic conventions (`tracing.py`)."""
+"""OpenTelemetry: spans of runs, by its semantic conventions (`tracing.py`), and metrics of a service."""
 
+from .instruments import export_metrics
 from .tracing import traced
 
-__all__ = ["traced"]
+__all__ = ["export_metrics", "traced"]

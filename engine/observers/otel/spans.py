@@ -1,4 +1,4 @@
-"""Spans whose errors do not reach the run. Only this module imports OpenTelemetry, when the first engine is traced.
+"""Spans whose errors do not reach the run. Only this module imports OpenTelemetry, when it is first used.
 
 What a tracer, a span processor or an exporter raises is logged once per engine, and the run goes on. A span is made
 current around a whole run, one response or one call, and detached by the same task on every way out, so that
@@ -21,6 +21,7 @@ from ...formats.genai_attributes import SCHEMA_URL
 from ...providers._logging import log_warning
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider as MeterProvider
     from opentelemetry.trace import TracerProvider as TracerProvider
 
 EXPORTERS = "opentelemetry_traces_exporter"
@@ -78,6 +79,20 @@ class SafeTracer:
             return
         self._warned = True
         log_warning("tracing failed, and the run continues without it", error=error_text(error))
+
+
+def open_meter(meter_provider: MeterProvider | None) -> tuple[Any, Callable[..., Any]]:
+    """Return a meter of OpenTelemetry, and the class of its observations. meter_provider: None for the global one.
+
+    Raises WrongUse if OpenTelemetry is not installed or `meter_provider` is not a meter provider.
+    """
+    try:
+        from opentelemetry import metrics
+    except ImportError as error:
+        raise missing_extra("export_metrics: OpenTelemetry is not installed", "otel", error) from None
+    if meter_provider is not None and not callable(getattr(meter_provider, "get_meter", None)):
+        raise WrongUse(f"export_metrics: meter_provider {meter_provider!r} has no method `get_meter`")
+    return metrics.get_meter("endstop", __version__, meter_provider), metrics.Observation
 
 
 class SafeSpan:

@@ -10,13 +10,15 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from endstop import read_record
 from endstop.agent_hook import agent_session
+from endstop.agent_hook.agent_session import session_lock
 from endstop.agent_hook.failure_log import MAX_BYTES, NAME, log_line
 from endstop.agent_hook.handler import answer_event
-from endstop.agent_hook.old_sessions import DAY, KEPT_DAYS
+from endstop.agent_hook.old_sessions import DAY, KEPT_DAYS, MOST_SESSIONS
 from endstop.base.version import __version__
 from endstop.decision import events as ev
 from endstop.replay import replay
@@ -185,6 +187,61 @@ def test_what_only_hooks_read_goes_with_time_and_the_session_goes_on_from_its_re
     agent.call("echo same", "same")
     (run,) = read_record(agent.record).runs
     assert sum(isinstance(event, ev.ToolCallResult) for event in run.events) == 5
+
+
+def test_records_are_deleted_after_the_days_that_they_are_kept(session: HookedAgent, tmp_path: Path) -> None:
+    agent = _gone_on(session, tmp_path / "hook")
+    folder = agent.settings.folder
+    (folder / "mine.jsonl").write_text("of no hook")
+    (folder / "s1.files").mkdir()
+    (folder / "s1.files" / "image").touch()
+    other = HookedAgent("claude", replace(agent.settings, keep_days=3), tmp_path, session="other")
+    _set_days_back(folder, 2)
+    other.call("ls", "a")
+    assert agent.record.exists()
+    _set_days_back(folder, 4)
+    with open(folder / "s1.lock", "ab") as file:  # a hook of the session is at work
+        fcntl.flock(file, fcntl.LOCK_EX)
+        other.call("ls", "a")
+        assert (folder / "s1.state").exists()
+    _set_days_back(folder, 4)
+    other.call("ls", "a")
+    assert not [*folder.glob("s1.*")]
+    assert (folder / "mine.jsonl").exists()
+    assert (folder / "other.jsonl").exists()
+    assert "deleted records of 1 session, after 3 days" in agent.log
+
+
+def test_the_sessions_deleted_at_an_event_are_bounded_and_the_next_event_goes_on(tmp_path: Path) -> None:
+    agent = HookedAgent("claude", settings_in(tmp_path, keep_days=1), tmp_path)
+    agent.settings.folder.mkdir()
+    for number in range(MOST_SESSIONS + 5):
+        for suffix in ("state", "jsonl"):
+            (agent.settings.folder / f"old{number}.{suffix}").touch()
+    _set_days_back(agent.settings.folder, 2)
+    agent.prompt("go")
+    assert len([*agent.settings.folder.glob("old*.jsonl")]) == 5
+    agent.call("ls", "a")
+    assert not [*agent.settings.folder.glob("old*")]
+
+
+def test_who_waits_for_a_lock_that_is_deleted_takes_the_new_one(tmp_path: Path) -> None:
+    path, told = tmp_path / "s1.lock", []
+
+    def wait() -> None:
+        with session_lock(path, 30.0):
+            told.append(path.stat().st_ino)
+
+    with session_lock(path, 0.0):
+        waiting = Thread(target=wait)
+        waiting.start()
+        old = path.stat().st_ino
+        keeper = path.with_suffix(".keeper")
+        os.link(path, keeper)  # so that the new one has another number
+        path.unlink()
+    waiting.join(30.0)
+    assert len(told) == 1
+    assert told[0] != old
 
 
 def _set_days_back(folder: Path, days: float) -> None:

@@ -81,11 +81,30 @@ async def test_a_second_import_changes_nothing_unless_it_is_forced(tmp_path: Pat
     assert (await endstop(*arguments)).code == 0
     before = (tmp_path / "out" / "s1.jsonl").read_bytes()
     done = await endstop(*arguments)
-    assert done.code == 2
-    assert "already holds records of all sessions; --force replaces them" in done.err
+    assert (done.code, done.out) == (0, f"nothing new: 1 session is there already, in {tmp_path / 'out'}\n")
+    assert done.err == "kept: existing records of 1 session (--force replaces them)\n"
     assert (tmp_path / "out" / "s1.jsonl").read_bytes() == before
     assert (await endstop(*arguments, "--force", "--completion", "hand_in")).code == 0
     assert (tmp_path / "out" / "s1.jsonl").read_bytes() != before
+
+
+async def test_sessions_that_are_there_excuse_none_that_cannot_be_imported(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write(folder / "a.json", SESSION)
+    arguments = ("import", "openai", folder, "-o", tmp_path / "out")
+    assert (await endstop(*arguments)).code == 0
+    (folder / "b.json").write_text('{"messages": ')
+    done = await endstop(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "nothing was imported" in done.err
+    assert "b.json" in done.err
+    (folder / "b.json").unlink()
+    write(folder / "c.json", {**SESSION, "id": "s2"})
+    told = (await endstop(*arguments, "--json")).json
+    assert (told["imported"], sum(one["known"] for one in told["skipped"])) == (1, 1)
+    again = await endstop(*arguments, "--json")
+    assert (again.code, again.json["imported"], len(again.json["skipped"])) == (0, 0, 2)
 
 
 @pytest.mark.parametrize(

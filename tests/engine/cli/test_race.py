@@ -53,7 +53,7 @@ async def test_the_winners_answer_is_all_that_stands_on_stdout_and_the_loser_is_
     assert (done.code, done.out) == (0, "The port is 8080.\n")
     assert "> fast" in done.err
     assert "the winner is fast" in done.err
-    assert "slow | cancelled (cancelled): Another model finished first." in done.err
+    assert "slow | Cancelled: Another model finished first." in done.err
 
 
 async def test_json_is_one_object_with_every_racer_in_it(tmp_path: Path) -> None:

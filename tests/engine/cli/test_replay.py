@@ -155,7 +155,7 @@ async def test_the_plain_view_tells_a_divergence_where_it_happens(tmp_path: Path
     record.write_text(text.replace('"reason":"completed"', '"reason":"text_final"', 1))
     done = await endstop("replay", record)
     assert done.code == 1
-    places = [done.err.index(word) for word in ("step 2 of", "≠ diverges: round 1", "completed (completed)", "Task 1")]
+    places = [done.err.index(word) for word in ("step 2 of", "≠ diverges: round 1", "Reported as done: ", "Task 1")]
     assert places == sorted(places)
     assert done.err.count("≠ diverges") == 1
     assert "▸ decision" in done.out, "no rule says anything else, so the decision itself is marked"

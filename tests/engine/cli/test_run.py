@@ -52,7 +52,7 @@ async def test_E1_a_completed_run_whose_evaluation_fails_exits_with_6(tmp_path: 
     names = ["--agent_workspace", "--groundtruth_workspace", "--launch_time", "--res_log_file"]
     assert done.json["evaluation"]["output"].startswith(json.dumps(names))
     assert f"{verdict}: evaluation by `{evaluate}`" in done.err
-    assert f"completed (completed), evaluation {verdict}" in done.err
+    assert f", evaluation {verdict}: " in done.err
     assert ("the port is wrong" in done.err) == bool(code)
 
 
@@ -60,7 +60,7 @@ async def test_E2_a_run_at_its_limit_is_evaluated_and_still_exits_with_3() -> No
     async with ChatServer([call("nothing")], repeat=True) as server:
         done = await run(server, "--max-steps", 1, "--evaluate", "true", "--json")
     assert (done.code, done.json["status"], done.json["verdict"]) == (3, "exhausted", "passed")
-    assert "exhausted (step_limit), evaluation passed" in done.err
+    assert "Stopped: limit of steps, work checked, evaluation passed: " in done.err
 
 
 # ---- gates
@@ -108,7 +108,7 @@ async def test_reminders_and_nudges_are_shown(tmp_path: Path) -> None:
     assert done.code == 3
     assert "reminder: You have used 2 of 4 steps" in done.err
     assert "nudge: You have made the same calls" in done.err
-    assert "exhausted (stuck)" in done.err
+    assert "Stopped: repeated itself: " in done.err
 
 
 @pytest.mark.parametrize(

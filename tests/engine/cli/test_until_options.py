@@ -50,7 +50,7 @@ async def test_a_run_ends_once_the_command_succeeds_and_shows_each_check_and_the
     assert "not accepted as complete: " in done.err
     assert f"check 3: `{CHECK}` passes" in done.err
     assert "score of the check: ▁▃█  0 → 3 of 3" in done.err
-    assert "completed (until_met): " in done.err
+    assert "Task complete: " in done.err
     assert "\n  checked by `" in done.err
 
 
@@ -71,7 +71,7 @@ async def test_changes_that_bring_the_check_no_further_exit_with_3_and_say_so(wo
     script: list[object] = [[call("write_file", path=f"{n}.txt", content=str(n))] for n in range(9)]
     done = await run(work, script, *UNTIL, "--policy", work / "impatient.toml")
     assert done.code == 3
-    assert "exhausted (until_stalled): " in done.err
+    assert "Stopped: check came no further, work wrong: " in done.err
     assert done.err.count("nudge: ") == 1
 
 
@@ -81,7 +81,7 @@ async def test_a_model_that_reports_to_be_blocked_exits_with_3_and_its_reason_is
     done = await run(work, [edit(1), vague, exact], *UNTIL)
     assert done.code == 3
     assert "reported as impossible, handed back: There is no disk." in done.err
-    assert "exhausted (blocked): the model cannot do it: There is no disk." in done.err
+    assert "Stopped: blocked, work wrong: the model cannot do it: There is no disk." in done.err
 
 
 async def test_a_check_that_only_passes_with_a_changed_file_is_not_called_checked(work: Path) -> None:

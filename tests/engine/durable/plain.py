@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -61,6 +61,11 @@ class Plain:
     async def recover(self, run_id: str) -> None:
         states = "('working')" if self.fault != "recovers all" else "('working', 'ended')"
         self.do(f"UPDATE jobs SET state = 'waiting', term = term + 1 WHERE run = ? AND state IN {states}", run_id)
+
+    async def lost(self, run_ids: Sequence[str], seconds: float) -> list[str]:
+        states = "('waiting')" if self.fault == "loses what is in work" else "('waiting', 'working')"
+        there = {row[0] for row in self.do(f"SELECT run FROM jobs WHERE state IN {states}")}
+        return [run_id for run_id in run_ids if run_id not in there]
 
     async def drop(self, run_id: str) -> None:
         self.do("DELETE FROM jobs WHERE run = ?", run_id)

@@ -22,6 +22,7 @@ BITES = {
     "whole floats": ["killed: results of every kind come back equal"],
     "never lost": ["frozen: within a step", "frozen: between two steps", "drop: a run in work"],
     "recovers all": ["recover: of a run at rest"],
+    "loses what is in work": ["lost: neither what waits nor what is in work"],
     "submitted twice": ["queue: submitted twice"],
     "no at_once": ["queue: at_once is held"],
     "keeps what was dropped": ["drop: results"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,21 @@ async def test_postgresql(case: DurableCase, postgres: Server, database: str) ->
     url = postgres.url(database)
     DBOS.reset_system_database(system_database_url=url, truncate=True)
     await check(case, dbos(url, url.replace(f":{postgres.port}/", ":1/")))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+async def test_the_limit_of_one_owner_is_held_as_that_of_all_is(
+    kind: str, made: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if kind == "sqlite":
+        url = str(tmp_path / "dbos.sqlite")
+        shutil.copy(made, url)
+    else:
+        server: Server = request.getfixturevalue("postgres")
+        url = server.url(request.getfixturevalue("database"))
+        DBOS.reset_system_database(system_database_url=url, truncate=True)
+    (case,) = (case for case in CASES if str(case) == "queue: the limit of all processes is held")
+    await check(case, replace(dbos(url, ""), limited={"running_each": 2}))  # the suite's jobs are all of one owner
 
 
 async def test_a_run_that_dbos_takes_while_it_is_being_ended_goes_back(

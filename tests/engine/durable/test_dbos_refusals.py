@@ -42,6 +42,7 @@ def test_what_is_no_database_is_refused_at_once(url: str, told: str) -> None:
     ("options", "told"),
     [
         ({"running_in_all": 0}, "running_in_all=0"),
+        ({"running_each": 0}, "running_each=0"),
         ({"poll_seconds": 0}, "poll_seconds=0"),
         ({"queue": "_dbos_x"}, "_dbos_x"),
     ],

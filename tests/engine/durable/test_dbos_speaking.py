@@ -98,7 +98,8 @@ async def test_a_step_waits_while_the_database_is_away_and_submit_says_so(mortal
         async with opened(url) as queue:
             await done(queue, work, "run")
     assert worked == [1]
-    said = [log.get("said") or log["error"] for log in logs]
+    said = [log.get("said") or log["error"] for log in logs if "from" not in log]
     assert any(log["event"] == "steps wait for the database" for log in logs)
+    assert [log["from"] for log in logs if "from" in log] == ["steps wait for the database"], "it is back"
     assert len({one[:30] for one in said}) == len(said), "the same is said once in a minute"
     assert max(map(len, said)) <= 300

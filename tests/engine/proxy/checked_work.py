@@ -25,7 +25,7 @@ def until(work: Path, command: str = CHECK) -> Until:
 
 
 def recorded(folder: Path) -> tuple[list[Any], Outcome]:
-    (record,) = folder.glob("*.jsonl")
+    (record,) = folder.rglob("*.jsonl")
     (run,) = read_record(record).runs
     assert run.finished is not None
     return list(run.events), run.finished.outcome

@@ -73,7 +73,7 @@ async def test_a_client_that_leaves_each_stream_at_its_last_event_has_a_run_with
         await proxy.idle()
         used = proxy.statistics.total.usage
         assert (used.input_tokens, used.output_tokens, proxy.statistics.total.estimated_tokens) == (60, 15, 0)
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (ended,) = read_record(record).runs
     assert ended.finished is not None
     assert (ended.finished.outcome.steps, ended.finished.outcome.requests) == (3, 3)
@@ -116,7 +116,7 @@ async def test_a_stream_that_breaks_off_is_the_same_error_as_without_a_proxy(
         await proxy.idle()
     assert (type(caught.value), str(caught.value), seen[1]) == (type(wanted.value), str(wanted.value), seen[0])
     assert len(vendors.requests) == len(direct.requests) == 2
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (run,) = read_record(record).runs
     assert [type(event) for event in run.events if isinstance(event, ResponseFinished | AttemptFailed)] == [
         ResponseFinished,

@@ -53,7 +53,7 @@ async def test_a_limit_ends_an_agent_with_the_models_closing_words(
     assert last["tools"] == before["tools"]
     assert wire.allows_no_call(last)
     assert PROMPT in json.dumps(last)
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (ended,) = read_record(record).runs
     assert ended.finished is not None
     outcome = ended.finished.outcome
@@ -131,7 +131,7 @@ async def test_without_closing_words_the_agent_gets_the_error(reply: web.Respons
         assert await run_agent(url, client, streams=False) == (2, 400, "endstop_step_limit", "stopped")
         again = await run_agent(url, client, streams=False, prompt="another task")
         assert again[2] != "endstop_step_limit" or provider.asked == 2
-    ends = [run.finished for path in tmp_path.glob("*.jsonl") for run in read_record(path).runs]
+    ends = [run.finished for path in tmp_path.rglob("*.jsonl") for run in read_record(path).runs]
     assert {end.outcome.stop_reason for end in ends if end} == {"step_limit"}
 
 
@@ -179,7 +179,7 @@ async def test_an_agent_that_asks_again_gets_errors_and_the_provider_is_asked_on
         async with client.post(f"{url}/v1/chat/completions", json=request(messages)) as reply:
             assert reply.headers["x-endstop"] == "assembled"
             assert (await said(reply, False))["tool_calls"]
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     assert [run.finished.outcome.stop_reason for run in read_record(record).runs if run.finished][:1] == ["step_limit"]
 
 
@@ -238,7 +238,7 @@ async def test_a_provider_that_does_not_answer_is_left_at_the_deadline(tmp_path:
     policy = Policy(limits=Limits(steps=1), deadlines=Deadlines(closing=0.05))
     async with proxied(Hangs(), tmp_path, policy=policy) as (url, client, _):
         assert await run_agent(url, client, streams=False) == (2, 400, "endstop_step_limit", "stopped")
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     assert "no closing words arrived within 0.05 s" in record.read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The proxy's container image: what its file says, and its commands, run here as another user without an engine."""
+"""The images: what their file says, and the proxy's commands, run here as another user without an engine."""
 
 from __future__ import annotations
 
@@ -44,8 +44,22 @@ def instructions() -> list[Instruction]:
     return [Instruction(name, rest.strip()) for name, _, rest in told]
 
 
-def only(name: str) -> str:
-    (found,) = (one.rest for one in instructions() if one.name == name)
+def stage(target: str) -> list[Instruction]:
+    """The instructions of a stage, after those of the stages of this file that it begins with."""
+    found: dict[str, list[Instruction]] = {}
+    name = ""
+    for one in instructions():
+        if one.name == "FROM":
+            base, _, name = one.rest.partition(" AS ")
+            found[name] = [*found.get(base, [])]
+        elif name:
+            found[name].append(one)
+    return found[target]
+
+
+def only(name: str, target: str = "proxy") -> str:
+    """What the only instruction of this name says in the stage of an image."""
+    (found,) = (one.rest for one in stage(target) if one.name == name)
     return found
 
 
@@ -56,10 +70,21 @@ def command_of(text: str) -> list[str]:
     return words
 
 
-def test_it_has_two_stages_on_one_pinned_slim_base() -> None:
-    stages = [one.rest for one in instructions() if one.name == "FROM"]
-    assert stages == ["${PYTHON} AS build", "${PYTHON}"]
-    assert re.fullmatch(r"PYTHON=python:\d+\.\d+\.\d+-slim-\w+", only("ARG"))
+TARGETS = ("server", "proxy")
+
+
+def test_two_images_are_built_on_one_pinned_slim_base_and_hold_no_source() -> None:
+    begun = [one.rest.partition(" AS ") for one in instructions() if one.name == "FROM"]
+    bases = {name: base for base, _, name in begun}
+    assert {base for base in bases.values() if base not in bases} == {"${PYTHON}"}
+    (base,) = (one.rest for one in instructions() if one.name == "ARG")
+    assert re.fullmatch(r"PYTHON=python:\d+\.\d+\.\d+-slim-\w+", base)
+    assert [*bases][-1] == "proxy", "the one that is built without --target"
+    for target in TARGETS:
+        copied = [one.rest for one in stage(target) if one.name == "COPY"]
+        assert [rest.split()[-1] for rest in copied] == ["/data", "/opt/endstop"]
+        assert all("--from=" in rest for rest in copied)
+        assert not [one for one in stage(target) if one.name == "RUN"]
 
 
 def test_nothing_is_fetched_by_url_and_nothing_needs_a_shell() -> None:
@@ -78,14 +103,14 @@ def test_no_secret_has_a_place_in_it() -> None:
     assert "--tokens" not in only("ENTRYPOINT")
 
 
-def test_the_user_is_nobody_and_owns_only_the_volume() -> None:
-    assert only("USER") == f"{USER}:{USER}"
-    volumes = json.loads(only("VOLUME"))
-    owned = [one.rest.split()[-1] for one in instructions() if one.name == "COPY" and f"--chown={USER}" in one.rest]
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_user_is_nobody_and_owns_only_the_volume(target: str) -> None:
+    assert only("USER", target) == f"{USER}:{USER}"
+    volumes = json.loads(only("VOLUME", target))
+    owned = [one.rest.split()[-1] for one in stage(target) if one.name == "COPY" and f"--chown={USER}" in one.rest]
     assert owned == volumes == ["/data"]
-    assert [one.name for one in instructions()].index("USER") > max(
-        place for place, one in enumerate(instructions()) if one.name in ("RUN", "COPY")
-    )
+    names = [one.name for one in stage(target)]
+    assert names.index("USER") > max(place for place, name in enumerate(names) if name == "COPY")
 
 
 def test_all_that_the_build_copies_is_there_and_in_its_context() -> None:

@@ -322,7 +322,7 @@ async def test_a_key_is_in_no_record_and_counts_for_its_own_budget(tmp_path: Pat
     assert said["error"].pop("message").startswith("endstop made no request: ")
     reason = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "endstop_budget", "domain": "endstop"}
     assert said == {"error": {"code": 400, "status": "INVALID_ARGUMENT", "details": [reason]}}
-    assert KEY not in "".join(record.read_text(encoding="utf-8") for record in tmp_path.iterdir())
+    assert KEY not in "".join(record.read_text(encoding="utf-8") for record in tmp_path.rglob("*.jsonl"))
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ async def test_a_request_without_tools_beside_a_run_is_a_run_of_its_own(tmp_path
     async with proxied(provider, tmp_path, completion=("finish_task",), stream_upstream=False) as (url, client, _):
         for body in (GO, router, {**GO, "contents": [*GO["contents"], said, answered]}):
             await post(client, url + PATH, body)
-    runs = [run for path in tmp_path.glob("*.jsonl") for run in read_record(path).runs]
+    runs = [run for path in tmp_path.rglob("*.jsonl") for run in read_record(path).runs]
     steps = [sum(isinstance(event, ev.StepStarted) for event in run.events) for run in runs]
     assert sorted(steps) == [1, 2]
     results = [event.content for run in runs for event in run.events if isinstance(event, ev.ToolCallResult)]

@@ -188,7 +188,7 @@ async def leave(connection: Connection) -> None:
 def outcomes(folder: Path) -> list[tuple[str, int, int, bool]]:
     """Each attempt of the records: how it ended, and its tokens: input, output, and whether they are estimated."""
     found = []
-    for record in sorted(folder.glob("*.jsonl")):
+    for record in sorted(folder.rglob("*.jsonl")):
         for run in read_record(record).runs:
             for event in run.events:
                 if isinstance(event, ResponseFinished | AttemptFailed):
@@ -252,7 +252,7 @@ async def test_an_agent_can_leave_at_each_byte_of_the_end(wire: Wire, tmp_path: 
             await leave(agent)
             await here.pass_moments()
         assert len(here.proxy.runs) == len(places)
-    for record in tmp_path.glob("*.jsonl"):
+    for record in tmp_path.rglob("*.jsonl"):
         (run,) = read_record(record).runs
         place = int(run.started.prompt.removeprefix("leave at "))
         kinds = [type(event) for event in run.events if isinstance(event, ResponseFinished | AttemptFailed)]
@@ -291,7 +291,7 @@ async def test_an_agent_that_goes_on_at_the_last_event_is_one_run_with_all_its_t
         await here.ended(wire)
         assert here.used == (STEPS * USED[0], STEPS * USED[1], 0)
     assert outcomes(tmp_path) == [WHOLE] * STEPS
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (run,) = read_record(record).runs
     assert run.finished is not None
     assert (run.finished.outcome.steps, run.finished.outcome.usage.input_tokens) == (STEPS, STEPS * USED[0])
@@ -337,7 +337,7 @@ async def test_an_agent_that_goes_on_at_the_finish_reason_gives_the_usage_a_mome
     found = outcomes(tmp_path)
     assert [kind for kind, *_ in found] == ["whole"] * STEPS
     assert all(estimated == (usage == "never comes") for *_, estimated in found)
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     assert (await replay(record)).same
 
 
@@ -367,7 +367,7 @@ async def test_what_gemini_sends_after_finish_reason_and_usage_is_recorded(
         await here.idle()
         assert here.used == (*USED, 0)
     assert outcomes(tmp_path) == [WHOLE]
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (run,) = read_record(record).runs
     assert [event.name for event in run.events if isinstance(event, ProviderToolReported)] == ["grounding"]
 
@@ -395,7 +395,7 @@ async def test_a_finish_reason_and_a_usage_in_each_event_end_nothing_for_an_agen
         assert here.used == (2 * USED[0], 2 * USED[1], 0)
         for one in (agent, further):
             await leave(one)
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (run,) = read_record(record).runs
     responses = [event.message for event in run.events if isinstance(event, ResponseFinished)]
     assert [(said.text, len(said.calls)) for said in responses] == [("I look.", 1), ("", 1)]

@@ -40,7 +40,7 @@ async def test_a_run_ends_with_its_completion_and_the_provider_hears_no_more(str
         ended = await run_agent(url, client, streams=streams)
     assert ended == (4, 200, "port is 8080", "answered")
     assert len(provider.requests) == 3
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (run,) = read_record(record).runs
     assert run.finished is not None
     assert (run.finished.outcome.status, run.finished.outcome.steps) == ("completed", 3)
@@ -76,7 +76,7 @@ async def test_agents_with_the_same_first_message_are_two_runs(tmp_path: Path) -
         second = await run_agent(url, client, streams=True)
         assert first == second
         assert len(proxy.runs) == 2
-    assert len(list(tmp_path.glob("*.jsonl"))) == 2
+    assert len(list(tmp_path.rglob("*.jsonl"))) == 2
 
 
 async def test_a_run_is_idle_from_the_end_of_its_response_on(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_an_agent_that_tries_again_goes_on_in_the_same_run(tmp_path: Path)
         assert len(proxy.runs) == 1
     assert message["content"] == "port is 8080"
     assert statuses == [503, 200, 503, 200, 503, 200, 200]
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (run,) = read_record(record).runs
     assert run.finished is not None
     assert (run.finished.outcome.status, run.finished.outcome.steps) == ("completed", 3)
@@ -354,7 +354,7 @@ async def test_a_provider_is_left_as_soon_as_the_agent_has_left(tmp_path: Path) 
         async with asyncio.timeout(PATIENCE):
             await provider.closed.wait()
             await proxy.idle()
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     assert "the agent left in the middle of the response" in record.read_text(encoding="utf-8")
 
 
@@ -384,7 +384,7 @@ async def test_a_response_whose_agent_leaves_at_its_last_mark_is_whole(tmp_path:
             result = {"role": "tool", "tool_call_id": call["id"], "content": "ok"}
             messages += [{"role": "assistant", "content": "", "tool_calls": [call]}, result]
         assert len(proxy.runs) == 1
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (run,) = read_record(record).runs
     assert run.finished is not None
     assert (run.finished.outcome.steps, run.finished.outcome.requests) == (2, 2)

@@ -42,7 +42,7 @@ async def test_a_run_is_followed_recorded_and_ended_and_the_key_is_written_nowhe
                 out, err = await process.communicate()
     assert process.returncode == 0
     assert f"base_url = {url}/v1" in out.decode()
-    (record,) = (tmp_path / "records").glob("session_*.jsonl")
+    (record,) = (tmp_path / "records").rglob("session_*.jsonl")
     (run,) = read_record(record).runs
     assert run.finished is not None
     assert run.finished.outcome.status == "completed"
@@ -93,7 +93,7 @@ async def test_sixty_different_calls_that_bring_something_new_are_all_answered_b
             async with asyncio.timeout(PATIENCE):
                 assert await process.wait() == 0
     assert (answered, message.content) == (60, "I read all.")
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (run,) = read_record(record).runs
     assert run.finished is not None
     assert (run.finished.outcome.stop_reason, run.finished.outcome.steps) == ("text_final", 61)
@@ -123,7 +123,7 @@ async def test_a_response_in_progress_ends_and_its_record_is_closed_before_the_p
                 begun = await reply.content.readuntil(b"\n\n")
                 process.send_signal(signal.SIGTERM)
                 async with asyncio.timeout(PATIENCE):
-                    assert b"stopping; running requests: 1" in await process.stderr.readline()
+                    assert b"event=stopping requests=1" in await process.stderr.readline()
                 with suppress(aiohttp.ClientConnectionError):  # it listens no more, or is about to
                     async with client.post(f"{url}/v1/chat/completions", json=body) as refused:
                         assert refused.status == 503
@@ -132,7 +132,7 @@ async def test_a_response_in_progress_ends_and_its_record_is_closed_before_the_p
             async with asyncio.timeout(PATIENCE):
                 assert await process.wait() == 0
     assert whole.endswith(b"data: [DONE]\n\n")
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (run,) = read_record(record).runs
     assert run.finished is not None
     assert run.finished.outcome.answer == "the port is 8080"
@@ -177,7 +177,7 @@ async def test_a_response_that_outlives_the_proxy_breaks_off_and_what_was_known_
                     await asyncio.wait_for(reply.content.read(), PATIENCE)
             async with asyncio.timeout(PATIENCE):
                 assert await process.wait() == code
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     assert recorded in record.read_text(encoding="utf-8")
     assert read_record(record).runs
 

@@ -92,7 +92,7 @@ async def test_a_key_is_written_nowhere(
     async with proxy_before("http://127.0.0.1:9", followers) as (url, _):
         shown += await raw_request(url, request_for(path, headers=headers))
     assert passed == 2 * len(REPLIES)  # the provider got it
-    records = [record.read_text(encoding="utf-8") for record in tmp_path.iterdir()]
+    records = [record.read_text(encoding="utf-8") for record in tmp_path.rglob("*.jsonl")]
     assert any("Incorrect API key provided: " in record for record in records)
     out, err = capsys.readouterr()
     written = "\n".join([*records, caplog.text, out, err, shown.decode()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import aiohttp
+from aiohttp import web
 from endstop.decision import POLICIES, Usage
 from endstop.http.document_page import report_html
 from endstop.process.tokens import Tokens
@@ -12,9 +13,18 @@ from endstop.providers.prices import Prices
 from endstop.proxy.proxy_server import RunFollowers
 from endstop.proxy.statistics_page import Statistics, metrics, statistics_page
 
+from ...captured_logs import capture_logs
 from ..cli.pages import held, links, section, words
 from .agents import Provider, proxied, proxy_before, run_agent
 from .test_unstreamed_agents import ChatProvider
+
+
+class Broken:
+    """A provider that refuses each key."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response({"error": {"message": "no such key"}}, status=401)
+
 
 FOLLOWERS = RunFollowers(policy=POLICIES["agent"], prices=Prices(), completion=("finish_task",))
 
@@ -50,6 +60,28 @@ async def test_metrics_count_what_was_passed_cut_answered_and_stopped(tmp_path: 
     (requests,) = section(document, "requests")
     assert {row[0]: row[2]["text"] for row in requests["rows"]}["followed and passed on"] == "3"
     assert list(links(document)) == ["metrics"]
+
+
+async def test_each_run_that_ends_is_one_line_of_the_log(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with proxied(Provider(), tmp_path) as (url, client, proxy):
+            await run_agent(url, client, streams=True)
+            proxy.runs.close()
+    (line,) = [log for log in logs if log["event"] == "run ended"]
+    assert (line["log_level"], line["status"], line["reason"], line["steps"]) == ("info", "completed", "completed", 3)
+    (record,) = tmp_path.glob("*.jsonl")
+    assert line["session_id"] == record.stem
+
+
+async def test_a_run_whose_provider_fails_is_a_warning_with_the_kind(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with proxied(Broken(), tmp_path) as (url, client, proxy):
+            body = {"model": "m", "messages": [{"role": "user", "content": "go"}]}
+            async with client.post(f"{url}/v1/chat/completions", json=body) as reply:
+                assert reply.status == 401
+            proxy.runs.close()
+    (line,) = [log for log in logs if log["event"] == "run ended"]
+    assert (line["log_level"], line["status"], line["kind"]) == ("warning", "failed", "auth")
 
 
 async def test_tokens_of_responses_that_came_past_the_proxy_are_not_counted(tmp_path: Path) -> None:

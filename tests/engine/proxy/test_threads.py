@@ -60,7 +60,7 @@ async def test_a_circle_in_a_thread_is_one_run_and_is_stopped(streams: bool, tmp
     spelled = 0 if streams else 1  # the first response is a stream, whose arguments have another space
     assert (requests, status) == (7 + spelled, 400)
     assert said.startswith("endstop stopped this run: the call work")
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (run,) = read_record(record).runs
     results = [event.content for event in run.events if isinstance(event, ev.ToolCallResult)]
     assert results == ["ok"] * (6 + spelled)
@@ -106,7 +106,7 @@ async def test_what_came_before_the_proxy_is_unknown_and_the_rest_of_a_thread_is
             async with client.post(f"{url}/v1/messages", json=body) as reply:
                 assert reply.status == 200
         assert len(proxy.runs) == 1
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (run,) = read_record(record).runs
     results = [event.content for event in run.events if isinstance(event, ev.ToolCallResult)]
     assert results[:3] == ["r7", "r8", "r9"]

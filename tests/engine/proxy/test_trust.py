@@ -287,4 +287,4 @@ async def test_a_short_key_hides_no_ordinary_word(tmp_path: Path) -> None:
             async with proxy_before(upstream, followers) as (url, _):
                 head = f"Authorization: Bearer {key}\r\nConnection: close\r\n".encode()
                 await raw_request(url, request_for("/v1/chat/completions", headers=head))
-    assert all("[redacted" not in record.read_text(encoding="utf-8") for record in tmp_path.iterdir())
+    assert all("[redacted" not in record.read_text(encoding="utf-8") for record in tmp_path.rglob("*.jsonl"))

@@ -125,7 +125,7 @@ async def test_a_response_is_cut_at_the_completion_call(
             await vendor.left.wait()
         assert proxy.statistics.total.cuts == {"completion": 1}
     assert [body["stream"] for body in vendor.requests] == [True] * 3
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (ended,) = read_record(record).runs
     assert ended.finished is not None
     assert (ended.finished.outcome.status, ended.finished.outcome.steps) == ("completed", 3)
@@ -437,5 +437,5 @@ async def test_the_provider_is_left_when_the_agent_leaves_before_it_has_the_resp
             asking.cancel()
             await vendor.left.wait()
             await proxy.idle()
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     assert "the agent left before the response was whole" in record.read_text(encoding="utf-8")

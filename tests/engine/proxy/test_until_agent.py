@@ -75,7 +75,7 @@ async def test_a_final_text_goes_on_in_the_same_response_until_the_work_is_right
     assert (outcome.status, outcome.stop_reason, outcome.work) == ("completed", "until_met", "checked")
     rejected = [event for event in events if isinstance(event, ev.CompletionRejected)]
     assert [event.by for event in rejected] == ["until", "until"]
-    (record,) = records.glob("*.jsonl")
+    (record,) = records.rglob("*.jsonl")
     assert (await replay(record)).same
 
 
@@ -94,7 +94,7 @@ async def test_a_completion_that_comes_too_early_never_reaches_the_agent_and_its
     assert (outcome.status, outcome.stop_reason, outcome.work) == ("completed", "until_met", "checked")
     assert sum(isinstance(event, ev.CompletionRejected) for event in events) == 2
     assert run.requests <= GOAL + 2
-    (record,) = records.glob("*.jsonl")
+    (record,) = records.rglob("*.jsonl")
     assert (await replay(record)).same
 
 

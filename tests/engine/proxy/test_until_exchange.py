@@ -101,7 +101,7 @@ async def test_a_response_is_cut_once_the_check_beside_it_is_met_and_ends_the_ag
     assert results == ["ok", "skipped"][: 1 + (kind == "caller")]
     assert outcome.saved is not None
     assert outcome.saved.cuts == 1
-    (record,) = records.glob("*.jsonl")
+    (record,) = records.rglob("*.jsonl")
     assert (await replay(record)).same
 
 
@@ -242,7 +242,7 @@ async def test_a_provider_that_breaks_off_while_the_check_runs_breaks_the_respon
             await proxy.idle()
         assert not ended.is_set()  # the check of the work goes on: the agent may try again
     assert ended.is_set()
-    (record,) = records.glob("*.jsonl")
+    (record,) = records.rglob("*.jsonl")
     assert b"ATTEMPT_FAILED" in record.read_bytes()
 
 
@@ -346,7 +346,7 @@ async def test_an_agent_that_leaves_in_a_response_that_was_handed_back_leaves_th
         with anyio.fail_after(60):
             await proxy.idle()
     assert len(vendors.requests) == 3
-    (record,) = records.glob("*.jsonl")
+    (record,) = records.rglob("*.jsonl")
     assert b"the agent left in the middle of the response" in record.read_bytes()
 
 
@@ -391,7 +391,7 @@ async def test_two_responses_at_once_of_one_conversation_are_two_runs_that_both_
         replies = await asyncio.gather(*(_whole(client, at, again) for _ in range(2)))
     assert all(SAID in run.text or TEXT in run.text for run in runs)
     assert [status for status, _ in replies] == [200, 200]
-    assert len({record.name for record in records.glob("*.jsonl")}) >= 2
+    assert len({record.name for record in records.rglob("*.jsonl")}) >= 2
 
 
 async def _whole(client: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> tuple[int, str]:

@@ -246,7 +246,7 @@ async def test_a_run_ends_with_its_completion_on_each_wire(
     async with proxied(vendor, tmp_path) as (url, _, _):
         assert await run(url, streams=streams) == (4, 200, SUMMARY)
     assert len(vendor.requests) == 3
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (ended,) = read_record(record).runs
     assert ended.finished is not None
     assert (ended.finished.outcome.status, ended.finished.outcome.steps) == ("completed", 3)
@@ -287,7 +287,7 @@ async def test_an_agent_without_a_completion_tool_is_offered_one_whose_call_it_n
     assert len(vendor.requests) == 3
     offered = [[tool["name"] for tool in body["tools"]] for body in vendor.requests]
     assert offered == [["work", "finish_task"]] * 3
-    (record,) = tmp_path.glob("*.jsonl")
+    (record,) = tmp_path.rglob("*.jsonl")
     (ended,) = read_record(record).runs
     assert ended.finished is not None
     assert (ended.finished.outcome.status, ended.finished.outcome.answer) == ("completed", SUMMARY)

@@ -148,7 +148,7 @@ async def test_a_completion_beside_other_calls_is_answered_with_the_next_request
     assert (outcome.status, outcome.stop_reason, outcome.work) == ("completed", "until_met", "checked")
     rejected = [event for event in events if isinstance(event, ev.CompletionRejected)]
     assert len(rejected) == GOAL - 1
-    (record,) = records.glob("*.jsonl")
+    (record,) = records.rglob("*.jsonl")
     assert (await replay(record)).same
 
 

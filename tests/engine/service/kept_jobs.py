@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from endstop.durability import Work
@@ -15,6 +15,7 @@ class Queue:
     def __init__(self) -> None:
         self.jobs: list[Job] = []
         self.dropped: list[str] = []
+        self.recovered: list[str] = []
 
     async def open(self) -> None:
         pass
@@ -26,7 +27,11 @@ class Queue:
         self.jobs.append(job)
 
     async def recover(self, run_id: str) -> None:
-        pass
+        self.recovered.append(run_id)
+
+    async def lost(self, run_ids: Sequence[str], seconds: float) -> list[str]:
+        there = {job.run_id for job in self.jobs}
+        return [run_id for run_id in run_ids if run_id not in there]
 
     async def drop(self, run_id: str) -> None:
         self.dropped.append(run_id)

@@ -15,6 +15,7 @@ from endstop.service.membership import LeaseKeeper
 from endstop.service.ownership import RunOwnership
 from endstop.service.queue_worker import OwnedSteps
 from endstop.service.service import Service
+from endstop.service.service_metrics import ServiceMetrics
 from endstop.store.base import Orphan
 from endstop.store.leases import this_process
 from msgspec.structs import replace
@@ -42,7 +43,7 @@ class Counting(TemporaryStore):
 
 async def test_a_lease_is_renewed_while_what_others_left_is_seen_to_for_long() -> None:
     store = Counting()
-    lease_keeper = LeaseKeeper(store, kind="worker", lease=LEASE)
+    lease_keeper = LeaseKeeper(store, ServiceMetrics(store, lambda: 0), kind="worker", lease=LEASE)
     enough, adoptions = asyncio.Event(), 0
 
     async def adopt(orphans: list[Orphan]) -> None:
@@ -67,7 +68,7 @@ async def test_a_lease_is_renewed_while_what_others_left_is_seen_to_for_long() -
 
 async def test_what_goes_wrong_with_what_others_left_costs_no_lease() -> None:
     store = Counting()
-    lease_keeper = LeaseKeeper(store, kind="worker", lease=LEASE)
+    lease_keeper = LeaseKeeper(store, ServiceMetrics(store, lambda: 0), kind="worker", lease=LEASE)
     adoptions = 0
 
     async def adopt(orphans: list[Orphan]) -> None:
@@ -98,7 +99,7 @@ class Slow:
 @pytest.mark.parametrize("lost", [True, False])
 async def test_a_step_begins_only_if_the_place_was_not_lost_while_the_queue_was_asked(lost: bool) -> None:
     store = TemporaryStore()
-    lease_keeper = LeaseKeeper(store, kind="worker", lease=60)
+    lease_keeper = LeaseKeeper(store, ServiceMetrics(store, lambda: 0), kind="worker", lease=60)
     done: list[str] = []
 
     async def work() -> str:

@@ -15,6 +15,7 @@ from endstop.providers import Scripted, call
 from endstop.service.membership import LeaseKeeper
 from endstop.service.ownership import HeldLease, RunOwnership
 from endstop.service.service import Service
+from endstop.service.service_metrics import ServiceMetrics
 from endstop.store.base import Orphan
 from endstop.tools import finish_task
 
@@ -79,7 +80,7 @@ async def test_what_a_process_held_before_it_was_evicted_is_lost_also_when_it_ha
         raise AssertionError("there is nobody else")
 
     store = TemporaryStore()
-    lease_keeper = LeaseKeeper(store, kind="worker", lease=60)
+    lease_keeper = LeaseKeeper(store, ServiceMetrics(store, lambda: 0), kind="worker", lease=60)
     async with opened(store):
         async with lease_keeper.join(adopt) as first:
             before = RunOwnership(lease_keeper.held)

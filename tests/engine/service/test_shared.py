@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from endstop import Approve, Deny, Engine, Tool, WrongUse, tool
 from endstop.providers import Scripted, call
-from endstop.service.errors import Conflict, TooMany
+from endstop.service.errors import Conflict
 from endstop.service.service import Service
 from endstop.store.base import Store, StoredMessage
 from endstop.store.url import store_at
@@ -274,18 +274,6 @@ async def test_a_session_that_runs_or_waits_takes_no_second_run(fleet: Fleet) ->
     assert caught.value.code == "busy"
     with pytest.raises(Conflict):
         await desk.delete(session.id)
-
-
-async def test_of_an_owner_no_more_sessions_go_on_than_may_wherever_they_are_asked_for(fleet: Fleet) -> None:
-    desks = [await fleet.desk(max_running_each=1) for _ in range(2)]
-    session = await desks[0].start("Wait", owner="ann")
-    for desk in desks:
-        with pytest.raises(TooMany, match="1 of your sessions"):
-            await desk.start("Wait, too", owner="ann")
-    await desks[1].start("Wait", owner="bob")
-    await fleet.worker(Held().engine(FINISH, FINISH, FINISH))
-    await status(desks[1], session.id, "completed")
-    await desks[1].start_run(session.id, "Once more", owner="ann")
 
 
 async def test_a_worker_that_stops_hands_over_what_it_was_doing(fleet: Fleet) -> None:

@@ -12,7 +12,6 @@ import pytest_asyncio
 from endstop.decision import Question, WrongUse
 from endstop.store.base import (
     LeaseLost,
-    OwnerLimitReached,
     SessionBusy,
     SessionFilter,
     SessionLocked,
@@ -200,33 +199,6 @@ async def test_a_cancel_is_noted_once_for_whoever_has_the_run(any_store: Store) 
     assert not await any_store.request_cancel("session_1", "user")
     await any_store.commit(beginning(2, run="run_2"))
     assert (await latest(any_store)).cancel is None
-
-
-async def test_of_an_owner_no_more_sessions_go_on_than_may(any_store: Store) -> None:
-    await any_store.join(process("one"))
-    await any_store.queue(waiting(new=session(), owner_limit=2))
-    await any_store.queue(waiting("run_2", of="session_2", new=session("session_2"), owner_limit=2))
-    await any_store.queue(waiting("run_2", of="session_2", owner_limit=1))  # a second try of what waits
-    third = waiting("run_3", of="session_3", new=session("session_3"), owner_limit=2)
-    assert "2 sessions of 'ann'" in await refused(OwnerLimitReached, any_store.queue(third))
-    assert await any_store.session("session_3") is None
-    await any_store.queue(waiting("run_4", of="session_4", new=session("session_4", owner="bob"), owner_limit=1))
-    await any_store.commit(beginning(2))  # the first one runs now, which is no less
-    await refused(OwnerLimitReached, any_store.queue(third))
-    await any_store.commit(ending(3, 3))
-    await any_store.queue(third)
-    await refused(OwnerLimitReached, any_store.queue(waiting("run_5", owner_limit=2)))
-    await any_store.queue(waiting("run_5"))
-
-
-async def test_of_ten_processes_that_queue_at_once_no_more_find_room_than_there_is(others: list[SqlStore]) -> None:
-    asked = (
-        store.queue(waiting(f"run_{number}", of=f"s_{number}", new=session(f"s_{number}"), owner_limit=3))
-        for number, store in enumerate(others)
-    )
-    results = await asyncio.gather(*asked, return_exceptions=True)
-    assert results.count(None) == 3
-    assert all(result is None or isinstance(result, OwnerLimitReached) for result in results)
 
 
 async def test_of_ten_processes_that_claim_at_once_one_wins(others: list[SqlStore]) -> None:

@@ -266,6 +266,9 @@ async def test_a_database_of_the_version_before_opens_and_its_sessions_can_be_cl
     await ended(one, "session_0")
     await one.queue(waiting(new=session()))
     with one._database.write_engine.begin() as connection:
+        for index in ("sessions_status", "sessions_agent", "sessions_owner_status", "sessions_ended", "runs_queued"):
+            connection.execute(text(f"DROP INDEX endstop_{index}"))
+        connection.execute(text("CREATE INDEX endstop_sessions_queued ON endstop_sessions (id)"))
         connection.execute(text("DROP INDEX endstop_sessions_parent"))
         for column in ("token", "metadata", "parent"):
             connection.execute(text(f"ALTER TABLE endstop_sessions DROP COLUMN {column}"))

@@ -49,6 +49,7 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "decide_untraced": lambda function: Runtime(decide_untraced=function),
     "execute": lambda function: Runtime(execute=function),
     "on_event": lambda function: Follower(on_event=function),
+    "on_record_loss": lambda function: Follower(on_record_loss=function),
 }
 SERVERS = {"server_approval", "auth"}
 """Roles that need a server; their functions are checked alone below."""

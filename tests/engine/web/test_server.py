@@ -204,6 +204,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "tokens": (["--tokens", "/nothing/here"], "cannot be read"),
     "grace": (["--grace", "-1"], "grace"),
     "running": (["--max-running", "-1"], "max_running"),
+    "running of each": (["--max-running-each", "0"], "--max-running-each is 0"),
     "days": (["--keep-days", "-1"], "keep_days"),
     "rate": (["--rate", "-1"], "--rate"),
     "cors": (["--cors", "*"], "token"),

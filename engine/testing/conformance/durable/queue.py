@@ -165,6 +165,24 @@ async def forgets_what_waits(trial: DurableTrial) -> None:
         await trial.wait_logged("done", "gone")
 
 
+async def keeps_what_is_there(trial: DurableTrial) -> None:
+    """Check that `lost` names a run that is unknown or has ended, and none that waits or was just given out."""
+    queue = await trial.queue()
+    runs = ["nobody's", "over", "run", "waits"]
+    async with trial.work_here(at_once=1):
+        await trial.submit_plan("over", ScriptedStep(1))
+        await trial.wait_logged("done", "over")
+        await trial.submit_plan("run", ScriptedStep(1, within="end"))
+        await trial.wait_logged("began", "run", "run/1/")
+        await trial.submit_plan("waits", ScriptedStep(1))
+        while "over" not in (lost := await queue.lost(runs, 3600)):  # the engine may note the end a moment later
+            await trial.pause(0.01)
+        if sorted(lost) != ["nobody's", "over"]:
+            trial.fail(f"of the runs {runs} an unknown and an ended one are lost, and `lost` named {lost}")
+        trial.log.open_gate("end")
+        await trial.wait_logged("done", "waits")
+
+
 async def forgets_results(trial: DurableTrial) -> None:
     """Check that dropping a run that has ended deletes its results.
 

@@ -1,0 +1,62 @@
+"""What DBOS's table says of queued runs: the turn of the next run of an owner, and which runs are still there.
+
+DBOS gives out the runs of a queue by priority, and those of one priority by age. The priority of a run is the number
+of its turn: one more than that of the owner's last waiting run, or for an owner with none, that of the run that is next
+to begin. So of each owner one run begins, then of each a second one, and a thousand runs of one owner keep those of
+another waiting for one run each. The table keeps the owner as the key of the queue's partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import and_, literal_column, or_, select, update
+
+WAITING = ("ENQUEUED", "DELAYED", "PENDING")
+"""The statuses of runs that wait or are being executed."""
+_LAST_TURN = 2**31 - 1
+"""The largest priority in DBOS."""
+
+
+class QueuedRuns:
+    """The rows of queued runs. system: DBOS's access to its database; it blocks, and so do all methods."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+        self._rows = system.tables.workflow_status
+
+    def place(self, queue: str, run: str, owner: str) -> tuple[str | None, int]:
+        """Return the status of a run, None if it is unknown, and the turn of the owner's next run, from 1."""
+        rows = self._rows
+        waiting = select(rows.c.priority).where(
+            rows.c.queue_name == queue,
+            rows.c.status == literal_column("'ENQUEUED'"),
+            self._system._in_flight_status_prover(),  # private: without it SQLite does not use DBOS's indexes
+        )
+        last = waiting.where(rows.c.queue_partition_key == owner).order_by(rows.c.priority.desc()).limit(1)
+        first = waiting.order_by(rows.c.priority, rows.c.created_at).limit(1)
+        status = select(rows.c.status).where(rows.c.workflow_uuid == run)
+        asked = select(*(part.scalar_subquery() for part in (status, last, first)))
+        with self._system.engine.begin() as connection:
+            known, own, next_one = connection.execute(asked).one()
+        turn = (next_one or 1) if own is None else own + 1
+        return known, min(turn, _LAST_TURN)
+
+    def kept(self, runs: Sequence[str], seconds: float) -> set[str]:
+        """Return those of these runs that wait, or were claimed less than `seconds` ago by the database's clock."""
+        rows = self._rows
+        since = self._system._now_ms_sql() - int(seconds * 1000)
+        claimed = and_(rows.c.status == "PENDING", rows.c.started_at_epoch_ms > since)
+        there = select(rows.c.workflow_uuid).where(
+            rows.c.workflow_uuid.in_(runs), or_(rows.c.status.in_(("ENQUEUED", "DELAYED")), claimed)
+        )
+        with self._system.engine.begin() as connection:
+            return set(connection.execute(there).scalars())
+
+    def name_owners(self, queue: str) -> None:
+        """Give the runs of an older version the owner `""`: with a limit for each owner, DBOS looks for owners."""
+        rows = self._rows
+        theirs = rows.c.queue_name == queue, rows.c.status.in_(WAITING), rows.c.queue_partition_key.is_(None)
+        with self._system.engine.begin() as connection:
+            connection.execute(update(rows).where(*theirs).values(queue_partition_key=""))

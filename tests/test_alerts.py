@@ -1,0 +1,101 @@
+"""Alerts and dashboard for operators: every metric that they name exists, and Prometheus can read them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from endstop.base.metrics_registry import Metric
+
+from . import scripts
+
+OPERATIONS = scripts.DOCS / "operations"
+ALERTS, DASHBOARD = OPERATIONS / "alerts.yml", OPERATIONS / "dashboard.json"
+HEADINGS = {
+    "provider-down", "database-down", "database-slow", "disk-full", "one-owner-floods", "a-worker-hangs",
+    "sessions-fail", "queue-grows", "budget-spent",
+}  # fmt: skip
+"""The headings of the runbook that alerts lead to."""
+ELSEWHERE = {
+    "endstop_estimated_tokens_total", "endstop_proxy_budgets_open", "endstop_proxy_cost_usd_total",
+    "endstop_proxy_dry_run_stops_total", "endstop_proxy_estimated_tokens_total", "endstop_proxy_failed_requests_total",
+    "endstop_proxy_known_runs", "endstop_proxy_requests_in_progress",
+}  # fmt: skip
+"""Metrics that only the page of metrics has."""
+_NAME = re.compile(r"\bendstop_\w+")
+_SELECTED = re.compile(r"\b(endstop_\w+)\{([^}]*)\}")
+_LABEL = re.compile(r"(\w+)(?:=|!=|=~|!~)\"")
+_BY = re.compile(r"by \(([^)]*)\) \((?:rate|increase)?\(?(endstop_\w+)")
+
+
+def _table() -> dict[str, Metric]:
+    """Every name that a query may have, with its metric."""
+    found = {}
+    for group in scripts.load(scripts.DOCS / "tables.py").METRICS.values():
+        for metric in group:
+            assert metric.name not in found, metric.name
+            endings = ("_bucket", "_sum", "_count") if metric.kind == "histogram" else ("",)
+            found |= {f"{metric.name}{ending}": metric for ending in endings}
+    return found
+
+
+def _rules() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
+    rules: list[dict[str, Any]] = group["rules"]
+    return rules
+
+
+def _queries() -> list[str]:
+    panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+    return [target["expr"] for panel in panels for target in panel.get("targets", [])]
+
+
+def test_every_metric_and_label_that_alerts_and_dashboard_name_exists() -> None:
+    table = _table()
+    for query in [*(rule["expr"] for rule in _rules()), *_queries()]:
+        names = _NAME.findall(query)
+        assert names or query == 'up{job="endstop"} == 0', query
+        assert [name for name in names if name not in table] == [], query
+        for name, selected in _SELECTED.findall(query):
+            assert set(_LABEL.findall(selected)) <= {*table[name].labels, "job"}, query
+        for labels, name in _BY.findall(query):
+            assert {label.strip() for label in labels.split(",")} <= {*table[name].labels, "le"}, query
+
+
+def test_every_metric_is_on_the_dashboard_but_for_those_of_received_spans_and_a_few_details() -> None:
+    named = {_table()[name].name for query in _queries() for name in _NAME.findall(query)}
+    missing = {metric.name for metric in _table().values()} - named
+    assert {name for name in missing if "_received_" not in name} == ELSEWHERE
+
+
+def test_each_alert_says_what_is_wrong_and_which_part_of_the_runbook_helps() -> None:
+    names = [rule["alert"] for rule in _rules()]
+    assert len(names) == len(set(names))
+    for rule in _rules():
+        page, _, heading = rule["annotations"]["runbook"].partition("#")
+        assert page == "guides/operations.md", rule["alert"]
+        assert heading in HEADINGS, rule["alert"]
+        assert rule["annotations"]["summary"], rule["alert"]
+        assert rule["labels"]["severity"] in ("page", "warn"), rule["alert"]
+    assert {rule["annotations"]["runbook"].partition("#")[2] for rule in _rules()} == HEADINGS
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (Debian: prometheus) is not installed")
+def test_promtool_accepts_the_alerts_and_the_dashboards_queries(tmp_path: Path) -> None:
+    _check(ALERTS)
+    queries = [query.replace("$__rate_interval", "1m") for query in _queries()]
+    records = [{"record": f"query_{number}", "expr": query} for number, query in enumerate(queries)]
+    rules = tmp_path / "rules.yml"
+    rules.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": records}]}), encoding="utf-8")
+    _check(rules)
+
+
+def _check(rules: Path) -> None:
+    done = subprocess.run(["promtool", "check", "rules", str(rules)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
