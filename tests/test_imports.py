@@ -33,7 +33,6 @@ WHEN_FIRST_USED = {
     "pydantic": "0.1 s, and a run without tools needs none of it",
     "pydantic_core": "comes with pydantic",
     "rich": "only the live view and reports need it",
-    "jinja2": "30 ms, and only pages need it",
     "jsonschema": "0.1 s, and only tools with a schema of their own need it",
     "yaml": "only tools in YAML need it",
     "opentelemetry": "only traced engines need it, and it is an extra",
@@ -53,7 +52,6 @@ ONLY_IN = {
     "opentelemetry": "engine/observers/otel/spans.py",
     "mcp": "engine/tools/mcp.py",
     "httpx2": "engine/tools/mcp.py",
-    "jinja2": "engine/cli/views/html.py",
 }
 """Packages with one module of ours around them."""
 
@@ -257,7 +255,7 @@ def test_importing_the_engine_imports_nothing_that_only_some_programs_use() -> N
 def test_importing_a_follower_imports_only_what_a_hook_runs() -> None:
     """A hook of another agent is a process for each call of a tool, and must be done in a tenth of a second."""
     needless = {
-        *("aiohttp", "anyio", "asyncio", "dataclasses", "difflib", "email", "html", "jinja2", "litellm", "logging"),
+        *("aiohttp", "anyio", "asyncio", "dataclasses", "difflib", "email", "html", "litellm", "logging"),
         *("pydantic", "random", "rich", "socket", "sqlalchemy", "sqlite3", "ssl", "string", "subprocess", "tempfile"),
         *("threading", "tomllib"),
         *("endstop.analysis.summary", "endstop.check_answers", "endstop.engine", "endstop.formats.session_files"),

@@ -219,6 +219,13 @@ def audit(events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, i
     policies: the policies to compare; for a foreign loop, without the limit of steps that nobody chose. lost: losses of
     the import, if the session was imported.
     """
+    return audit_with_summaries(events, policies, lost)[0]
+
+
+def audit_with_summaries(
+    events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, int] | None = None
+) -> tuple[Audit, list[RunSummary]]:
+    """Audit the events of one session like `audit`, and return the summaries of its runs, too."""
     started = next((event for event in events if isinstance(event, ev.RunStarted)), None)
     if started is not None and is_foreign(started.engine):
         policies = [without_shipped_limit(policy) for policy in policies]
@@ -231,7 +238,7 @@ def audit(events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, i
             auditors[-1].feed(event)
     digests = [one.digest for one in backtested]
     usage = sum((digest.used.usage for digest in digests), Usage())
-    return Audit(
+    audited = Audit(
         session_id=digests[0].session_id if digests else "",
         model=digests[-1].model if digests else "",
         engine=digests[0].engine if digests else "",
@@ -244,6 +251,7 @@ def audit(events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, i
         lost=lost or {},
         parent=next((auditor.parent for auditor in auditors), None),
     )
+    return audited, digests
 
 
 class _RunAuditor:

@@ -183,17 +183,28 @@ ANOTHER_RUN: dict[str, str] = {
 }
 """What to change for another run of our own loop, by the key of the ending."""
 
-_RULES = {
-    "control_flow": "what it said or asked",
-    "finish_reason": "how its response ended",
-    "message_shape": "what its response held",
+RULE_WORDS: dict[str, str] = {
+    "control_flow": "completions and questions",
+    "finish_reason": "how the response ended",
+    "message_shape": "what the response holds",
+    "go_on": "going on",
     "step_limit": "the limit of steps",
+    "until": "the check",
+    "check_stalled": "the check's progress",
+    "imported": "what the other program did",
+    "followed": "what the other program did",
+    "compaction_stalled": "compaction",
+    "no_progress": "progress",
+    "invalid_calls": "calls that cannot be read",
+    "internal_error": "errors inside endstop",
+    "none": "going on",
 }
+"""What each rule and guard looks at (`decision/rules.py`, `decision/guards.py`), for the terminal and the page."""
 
 
 def rule_words(rule: str) -> str:
     """Return the name of a rule or guard in plain words: what it looks at."""
-    return _RULES.get(rule) or rule.replace("_", " ")
+    return RULE_WORDS.get(rule) or rule.replace("_", " ")
 
 
 PROVIDER_ERRORS: dict[str, str] = {

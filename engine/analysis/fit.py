@@ -41,11 +41,11 @@ from .eagerness import (
     single_levels,
 )
 from .endings import rule_words
-from .fit_report import TOLERANCE, Counts, FitOptions, FitReport, Rung, UnitKind, settings_text
+from .fit_report import MAX_NAMED, TOLERANCE, Counts, EarlyStop, FitOptions, FitReport, Rung, UnitKind, settings_text
 from .guarantee import Certification, exact_interval, learn_then_test, upper_bound
 from .labels import Labels, RunNames
 from .policy_simulation import BacktestResult, Finding, backtest
-from .sampling import BadRecord, partly_read
+from .sampling import BadRecord, partly_read, view_ids
 from .statistics import Interval, RatioEstimator
 from .step_mix import add_counts, shares_of
 
@@ -259,6 +259,8 @@ class _Fitting:
         self._damaged: list[BadRecord] = []
         self._copies = 0
         self._records: set[str] = set()
+        self._own_ids: dict[Path, str] = {}
+        """The id of each session that could be read, copies among them."""
         self._exact: dict[str, SessionCourse] = {}
         """The sessions under the policies of the path, by record."""
 
@@ -291,7 +293,9 @@ class _Fitting:
         for path, course in self._simulate(policies):
             if isinstance(course, FileFailure):
                 self._bad.append(BadRecord(str(path), course.message))
-            elif course.names.run_id in known:
+                continue
+            self._own_ids[path] = course.names.session_id
+            if course.names.run_id in known:
                 self._copies += 1
             else:
                 known.add(course.names.run_id)
@@ -406,6 +410,8 @@ class _Fitting:
         units = sum(task.exposed for task in found.testing)
         testing = [session for task in found.testing for session in task.sessions]
         early = [pair for task in found.testing for pair in self._stopped_early(task, number)]
+        ids = view_ids(self._own_ids)
+        named = list(dict.fromkeys(ids[Path(session.record)] for session, _ in early))
         return Rung(
             settings=settings,
             changed=settings_text({name: value for name, value in settings.items() if before.get(name) != value}),
@@ -417,7 +423,15 @@ class _Fitting:
             harmed_choosing=self._harmed(found.choosing, number),
             trial=found.trials[number] if number < len(found.trials) else None,
             early_by=dict(Counter(run.rules[number] for _, run in early)),
-            examples=tuple(_example(session, run, number) for session, run in early[:MAX_EXAMPLES]),
+            early=tuple(named if len(named) <= MAX_NAMED else ()),
+            examples=tuple(
+                EarlyStop(
+                    record=session.record,
+                    view_id=ids[Path(session.record)],
+                    why=f"after step {run.stops[number]} of {run.end}, because of {rule_words(run.rules[number])}",
+                )
+                for session, run in early[:MAX_EXAMPLES]
+            ),
         )
 
     def _saved(self, sessions: Sequence[LabelledSession], rung: int) -> Interval | None:
@@ -445,10 +459,6 @@ def _counts(tasks: Sequence[TaskSessions]) -> Counts:
         unlabelled=sum(session.good is None for session in sessions),
         steps=sum(run.end - run.start for session in sessions for run in session.course.runs),
     )
-
-
-def _example(session: LabelledSession, run: RunCourse, rung: int) -> str:
-    return f"{session.record}: after step {run.stops[rung]} of {run.end}, because of {rule_words(run.rules[rung])}"
 
 
 def _counted(number: int, thing: str) -> str:

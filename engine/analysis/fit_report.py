@@ -27,6 +27,8 @@ ANCHORS: dict[Anchor, str] = {
 TOLERANCE: dict[Anchor, int] = {"end": 1, "said": 0, "changed": 0}
 """Number of steps before the anchor that may be lost, unless the user sets another."""
 UnitKind = Literal["task", "run"]
+MAX_NAMED = 100
+"""Number of sessions up to which those of a count are named."""
 LEAST_CHOOSING, MOST_CHOOSING = 0.1, 0.25
 """Smallest and largest share of units used to choose, unless the user sets another."""
 
@@ -83,6 +85,19 @@ class Counts(Struct, frozen=True, kw_only=True):
     steps: int
 
 
+class EarlyStop(Struct, frozen=True, kw_only=True):
+    """A good run that is stopped too early."""
+
+    record: str
+    view_id: str
+    """Id of its session in `endstop view`."""
+    why: str
+    """The step and the rule, in words."""
+
+    def __str__(self) -> str:
+        return f"{self.record}: {self.why}"
+
+
 class Rung(Struct, frozen=True, kw_only=True):
     """A policy of the path, tested on the second part."""
 
@@ -104,8 +119,10 @@ class Rung(Struct, frozen=True, kw_only=True):
     """The test of this rung; None if an earlier rung failed its test."""
     early_by: dict[str, int] = {}
     """Number of good runs that it stops too early, by the rule or guard that does it."""
-    examples: tuple[str, ...] = ()
-    """Some of these runs: the record, the step, the rule."""
+    early: tuple[str, ...] = ()
+    """Their sessions, by their ids in `endstop view` (`view_ids`), if there are `MAX_NAMED` or fewer."""
+    examples: tuple[EarlyStop, ...] = ()
+    """Some of these runs."""
 
 
 class FitReport(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from shlex import join
 from typing import IO, Any
 
 import msgspec
@@ -21,11 +22,13 @@ from ..records.files import find_records
 from .commands import add_command
 from .factory import load_fitted_policy, load_policy, load_policy_of_runs
 from .options import add_indexed_records, add_labels, read_labels
+from .output_file import check_page, write_page
 from .views.backtest import render_backtest, render_checks
 from .views.backtest_page import backtest_page
-from .views.html import check_writable, write_page
+from .views.counted_sessions import CountedSessions
 from .views.tables import indexed, print_parts, progress, warn_of_unmatched
 from .views.text import counted
+from .views.view_links import ViewLinks
 
 _ABOUT = """
 Each policy decides at every step of every record. Only what is certain counts as saved. For a session whose course is
@@ -123,13 +126,21 @@ def command(args: argparse.Namespace) -> int:
     paths = find_records(args.records)
     labels = read_labels(args)
     if args.html is not None:
-        check_writable(args.html, paths)
+        check_page(args.html, paths)
     every = [*policies, *([against] if against is not None else [])]
+    counts = None if args.html is None else CountedSessions()
     with (
         indexed(args, lambda place: backtest_index(every, place)) as index,
         _open_each(args.each) as file,
         progress(args, "testing") as on_progress,
     ):
+
+        def on_case(policy: str, case: SessionCase) -> None:
+            if file is not None:
+                _write_case(file, policy, case)
+            if counts is not None:
+                counts.add(policy, case)
+
         report = backtest_records(
             paths,
             policies,
@@ -139,13 +150,17 @@ def command(args: argparse.Namespace) -> int:
             index=index,
             processes=args.processes,
             progress=on_progress,
-            on_case=None if file is None else partial(_write_case, file),
+            on_case=on_case,
             beside_published=args.against == _PUBLISHED,
         )
     if not report.sessions:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
     warn_of_unmatched(report.labels, args.quiet)
-    written = write_page(args.html, backtest_page(report)) if args.html is not None else ""
+    written = (
+        ""
+        if counts is None
+        else write_page(args.html, backtest_page(report, counts, ViewLinks(records=join(args.records))))
+    )
     if args.json:
         std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
     else:

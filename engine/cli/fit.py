@@ -6,6 +6,7 @@ import argparse
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from shlex import join
 from typing import Any
 
 import msgspec
@@ -21,10 +22,11 @@ from ..until_settings import UntilSettings
 from .commands import add_command
 from .factory import load_policy, load_until
 from .options import add_indexed_records, add_labels, read_labels
+from .output_file import check_page, write_page
 from .views.fit import render_fit
 from .views.fit_page import fit_page
-from .views.html import check_writable, write_page
 from .views.tables import indexed, print_parts, progress
+from .views.view_links import ViewLinks
 
 _ABOUT = """
 The sessions are split by task. One part orders policies from cautious to eager; the other tests them in that order and
@@ -103,7 +105,7 @@ def command(args: argparse.Namespace) -> int:
     paths = find_records(args.records)
     _check_output(args.output, args.force, paths)
     if args.html is not None:
-        check_writable(args.html, paths)
+        check_page(args.html, paths)
     std_streams = StdStreams()
     with progress(args, "simulating") as on_progress:
         fit = fit_records(
@@ -126,7 +128,7 @@ def _write(args: argparse.Namespace, fit: Fit, until: UntilSettings | None, std_
     if args.output is not None and fit.policy is not None:
         written.append(_write_policy(args.output, fit.report, fit.policy, until))
     if args.html is not None:
-        written.append(write_page(args.html, fit_page(fit.report)))
+        written.append(write_page(args.html, fit_page(fit.report, ViewLinks(records=join(args.records)))))
     if args.json:
         std_streams.write_answer(_as_json(fit.report, args.output if fit.policy is not None else None) + "\n")
         return

@@ -13,20 +13,19 @@ import msgspec
 from ..analysis.labels import Labels
 from ..analysis.report import DEFAULT_SESSIONS, Report, digest_index, report_records
 from ..analysis.scoring import Ratings, read_ratings
-from ..analysis.timeline import record_timeline
 from ..decision import WrongUse
+from ..http.document_page import report_html
 from ..process.streams import StdStreams
 from ..records.files import find_records
 from ..records.index import Index
 from ..records.parallel import FileFailure, ProgressCallback, map_files
 from .commands import add_command
 from .options import add_indexed_records, add_labels, read_labels
-from .views.html import check_writable, write_page
+from .output_file import check_page, write_page
 from .views.report import render_report
-from .views.report_page import report_page
+from .views.report_page import SessionSection, read_section, report_page
 from .views.tables import indexed, print_parts, progress, warn_of_unmatched
 from .views.text import counted
-from .views.timeline_page import SessionSection
 from .views.view_links import DEFAULT_VIEW, ViewLinks
 
 _ABOUT = """
@@ -40,7 +39,7 @@ kind of task, or both:
 _EXIT_CODES = {0: "done", 2: "usage error, or no record could be read"}
 _EXAMPLES = (
     ("Summarize all records of a folder", "endstop report records/"),
-    ("Write a page with a timeline of each session", "endstop report records/ --html report.html"),
+    ("Write a page with the most interesting sessions", "endstop report records/ --html report.html"),
     (
         "Compare policies, with what users said of the sessions",
         "endstop report before/ after/ --baseline agent --ratings ratings.csv",
@@ -60,7 +59,7 @@ def add_to(commands: Any) -> None:
         examples=_EXAMPLES,
     )
     reading, output = add_indexed_records(parser)
-    output.add_argument("--html", metavar="FILE", help="also write an HTML page, with a timeline of each session")
+    output.add_argument("--html", metavar="FILE", help="also write an HTML page, with the most interesting sessions")
     output.add_argument(
         "--sessions",
         type=int,
@@ -89,7 +88,7 @@ def command(args: argparse.Namespace) -> int:
     ratings = read_ratings(args.ratings) if args.ratings is not None else Ratings()
     labels = read_labels(args)
     if args.html is not None:
-        check_writable(args.html, paths)
+        check_page(args.html, paths)
     with indexed(args, digest_index) as index, progress(args, "reading") as on_progress:
         report = report_records(
             paths,
@@ -118,24 +117,25 @@ def _write_page(
     """Write the page, completely or not at all, and return where it is. Raises WrongUse if it cannot be written."""
     with progress(args, "drawing") as on_progress:
         sections = _sections(report, args.processes, on_progress)
-    whole = report_page(report, sections, ratings, labels, links)
-    return f"{write_page(args.html, whole)}, {counted(len(sections), 'session')} to open."
+    page = report_page(report, sections, ratings, labels, links)
+    return f"{write_page(args.html, page)}, with {counted(len(sections), 'session')}."
 
 
 def _sections(
     report: Report, processes: int | None = None, on_progress: ProgressCallback | None = None
 ) -> list[SessionSection]:
-    """Return the sessions that the page can open."""
+    """Return the sessions that the page lists."""
     paths = [Path(chosen.record) for chosen in report.telling]
     sections = []
-    read = map_files(record_timeline, paths, processes=processes, progress=on_progress)
-    for chosen, (_, timeline) in zip(report.telling, read, strict=True):
-        if not isinstance(timeline, FileFailure):  # its record was removed after the report was made
-            sections.append(SessionSection(chosen, timeline))
+    read = map_files(read_section, paths, processes=processes, progress=on_progress)
+    for chosen, (_, found) in zip(report.telling, read, strict=True):
+        if not isinstance(found, FileFailure):  # its record was removed after the report was made
+            sections.append(SessionSection(chosen, *found))
     return sections
 
 
-def report_html(paths: Sequence[Path], index: Index | None = None, processes: int | None = None) -> str:
-    """Render the page over these records as `--html` writes it without further options, for a viewer to serve."""
+def served_report(paths: Sequence[Path], index: Index | None = None, processes: int | None = None) -> str:
+    """Return the page over these records as `--html` writes it without further options, for a viewer to serve."""
     report = report_records(paths, index=index, processes=processes)
-    return report_page(report, _sections(report, processes), Ratings(), links=ViewLinks("./"))
+    sections = _sections(report, processes)
+    return report_html(report_page(report, sections, Ratings(), viewer=ViewLinks("./"))).html

@@ -20,7 +20,7 @@ from ..viewer.text_index import TextIndex
 from .commands import add_command
 from .factory import load_policy_of_runs
 from .options import add_allowed_hosts, add_index, add_reading, add_user_policy, allowed_hosts
-from .report import report_html
+from .report import served_report
 
 PORT = 8644
 _ABOUT = """
@@ -108,6 +108,6 @@ def _check(args: argparse.Namespace) -> None:
 def _report(index: str | None, no_index: bool, processes: int | None, paths: Sequence[Path]) -> str:
     """Render the HTML report over these records."""
     if no_index:
-        return report_html(paths, None, processes)
+        return served_report(paths, None, processes)
     with digest_index(index) as cached:
-        return report_html(paths, cached, processes)
+        return served_report(paths, cached, processes)

@@ -74,6 +74,15 @@ def bundle_modules(entry: str, sources: Mapping[str, str]) -> str:
     return _END_OF_SCRIPT.sub(r"\\x3c", script)
 
 
+def modules_of(entry: str, sources: Mapping[str, str]) -> dict[str, str]:
+    """Return `entry` and the modules that it imports, and those that they import. Raises ValueError as above."""
+    found = {entry: sources[entry]}
+    for name in _Module(entry, sources[entry]).imported:
+        if name in sources:  # `bundle_modules` names one that is missing
+            found |= modules_of(name, sources)
+    return found
+
+
 def _check_imports(name: str, modules: Mapping[str, _Module], importers: tuple[str, ...]) -> None:
     """Raise ValueError if a module that this one needs is missing, or imports one that is waiting for it."""
     if name in importers:

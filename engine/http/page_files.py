@@ -5,6 +5,7 @@ The page's own JavaScript modules are loaded as one script, `SCRIPT`, and each l
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
+from ..analysis import endings
 from .module_bundle import bundle_modules
 
 FOLDER = Path(__file__).parents[1] / "web" / "page"
@@ -22,6 +24,8 @@ ENTRY = "main.js"
 """The module that the page starts with; it imports the others."""
 SCRIPT = "bundle.js"
 """The script that holds all of the page's own modules. `page_files` generates it; `FOLDER` has no such file."""
+RULE_WORDS_MODULE = "rule_words.js"
+"""The module with the words for rules and guards, which `page_files` generates from `analysis/endings.py`."""
 Mode = Literal["server", "viewer", "file"]
 """Where the page gets its sessions: from a server that runs them, from a viewer of records, or from its own file. It is
 the attribute `data-mode` of the root element."""
@@ -57,8 +61,9 @@ def page_files(mode: Mode = "server") -> Mapping[str, StaticFile]:
     contents = {
         path.relative_to(FOLDER).as_posix(): path.read_bytes()
         for path in sorted(FOLDER.rglob("*"))
-        if path.suffix in _TYPES and path.is_file()
+        if path.suffix in _TYPES and path.is_file() and path.parent != FOLDER / "report"
     }
+    contents[RULE_WORDS_MODULE] = f"export const RULES = {json.dumps(endings.RULE_WORDS)};\n".encode()
     if mode != "file":
         own = {name: content.decode() for name, content in contents.items() if name.endswith(".js") and "/" not in name}
         contents[SCRIPT] = bundle_modules(ENTRY, own).encode()

@@ -24,6 +24,7 @@ from ..decision.wrong_calls import CheckedStruct, checked
 from ..follow import Follower
 from ..follow.agent_check import ACCEPTED, AgentCheck
 from ..follow.end_text import end_text, stopped_text
+from ..http.document_page import report_html
 from ..http.problems import HttpError
 from ..http.request_checks import check_host, check_origin
 from ..process.tokens import Tokens
@@ -46,7 +47,7 @@ from .late_usage import wait_for_rest
 from .offered_completion import lacks_completion
 from .own_answers import STATUSES, OwnAnswers
 from .responses_wire import RESPONSES
-from .statistics_page import Statistics, metrics, page
+from .statistics_page import Statistics, metrics, statistics_page
 from .until_exchange import UntilExchanges
 from .upstream_connections import Body, blocks_of
 from .upstream_requests import UpstreamRequests, ignore
@@ -70,7 +71,7 @@ IDLE_SECONDS = 3600.0
 """Seconds after which an idle run is forgotten."""
 _PRIVATE = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
 }
 """Headers of the proxy's own pages."""
@@ -261,9 +262,12 @@ class Proxy:
                 self.statistics.set_budgets(self._budgets.limits, await self._budgets.left())
             shown = metrics(self.statistics, self.running, len(self.runs), open_budgets=bool(problem))
             return web.Response(text=self._secrets(shown), headers=_PRIVATE)
-        upstream = public_url(self.options.upstream)
-        shown = page(self.statistics, self.running, upstream, dry_run=self.options.dry_run, problem=problem)
-        return web.Response(text=self._secrets(shown), content_type="text/html", headers=_PRIVATE)
+        upstream, problem = self._secrets(public_url(self.options.upstream)), self._secrets(problem)
+        page = report_html(
+            statistics_page(self.statistics, self.running, upstream, dry_run=self.options.dry_run, problem=problem)
+        )
+        headers = {**_PRIVATE, "Content-Security-Policy": f"{page.policy}; frame-ancestors 'none'"}
+        return web.Response(text=page.html, content_type="text/html", headers=headers)
 
     async def _handle(self, incoming: web.Request) -> web.StreamResponse:
         self.runs.forget_idle(self.options.idle_seconds)

@@ -1,11 +1,10 @@
-"""Statistics of the proxy: counted as events happen, as metrics for Prometheus, and as one page without scripts."""
+"""Statistics of the proxy: counted as events happen, as metrics for Prometheus, and as a page."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
-from html import escape
 from http import HTTPStatus
 from typing import Literal
 
@@ -14,6 +13,18 @@ from ..base.metrics_registry import OTHER, Metrics
 from ..base.version import __version__
 from ..decision import Event, Usage
 from ..decision.events import AttemptFailed, RunFinished
+from ..http.document_page import (
+    Cell,
+    Figure,
+    FiguresPart,
+    Head,
+    Item,
+    ListPart,
+    NotePart,
+    ReportPage,
+    Section,
+    TablePart,
+)
 from . import proxy_metrics as m
 
 CHARACTERS_PER_TOKEN = 4
@@ -187,62 +198,56 @@ def _by_two_names(values: Mapping[str, Mapping[str, float]]) -> dict[tuple[str, 
 
 # ---- the page
 
-_STYLE = """
-:root{color-scheme:light dark;--ink:#1c2330;--soft:#5a6478;--line:#d5dce8;--card:#f5f7fb;--bar:#3565b0;--page:#fff}
-@media(prefers-color-scheme:dark){:root{--ink:#e6eaf2;--soft:#9aa5b8;--line:#323b4c;--card:#1b212c;--bar:#7aa7f0;
---page:#12161d}}
-*{box-sizing:border-box}
-body{margin:0 auto;padding:2rem 1rem;max-width:68rem;font:16px/1.5 system-ui,sans-serif;color:var(--ink);
-background:var(--page)}
-h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:0 0 .6rem}p{margin:.2rem 0 1.4rem;color:var(--soft)}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:.8rem;margin-bottom:1.4rem}
-.figures div,section{background:var(--card);border:1px solid var(--line);border-radius:.5rem;padding:.9rem 1rem}
-.figures b{display:block;font-size:1.5rem;line-height:1.2;font-variant-numeric:tabular-nums}
-.figures span,small{color:var(--soft);font-size:.85rem}
-.tables{display:grid;grid-template-columns:repeat(auto-fit,minmax(18rem,1fr));gap:.8rem}
-table{width:100%;border-collapse:collapse}td{padding:.25rem 0;vertical-align:top;overflow-wrap:anywhere;width:100%}
-td:last-child{text-align:right;padding-left:1rem;font-variant-numeric:tabular-nums;white-space:nowrap;width:auto}
-td i{display:block;height:.25rem;border-radius:.125rem;background:var(--bar)}
-.alarm{color:#b3261e;font-weight:600}footer{margin-top:1.4rem;color:var(--soft);font-size:.85rem}a{color:inherit}
-"""
 
-
-def page(statistics: Statistics, running: int, upstream: str, *, dry_run: bool, problem: str = "") -> str:
-    """Return the page of today's statistics. problem: why the budgets limit nothing, if they do not."""
+def statistics_page(
+    statistics: Statistics, running: int, upstream: str, *, dry_run: bool, problem: str = ""
+) -> ReportPage:
+    """Build the page of today's statistics. problem: why the budgets limit nothing, if they do not."""
     day = statistics.day
-    figures = [
-        (f"{sum(day.requests.values()):,}", "requests"),
-        (f"{sum(day.endings.values()):,}", "runs that ended"),
-        (f"{sum(day.cuts.values()):,}", "responses cut"),
-        (f"{day.requests['answered'] + day.requests['stopped']:,}", "requests not made"),
-        (f"{day.saved_tokens:,}", "input tokens of these (estimated)"),
-        (f"{day.usage.input_tokens + day.usage.output_tokens:,}", _tokens_label(day)),
-    ]
-    tables = [
-        ("Requests", {said: day.requests[name] for name, said in HANDLING.items() if day.requests[name]}),
-        ("How runs ended", _in_words(day.endings, short_ending)),
-        ("Responses cut", _in_words(day.cuts, _plain)),
-        ("Failures of the provider", _in_words(day.failures, _plain)),
-    ]
-    if dry_run:
-        tables.append(("Would have been stopped", _in_words(day.would, short_ending)))
-    failed = {
+    mode = "dry run: nothing is changed; " if dry_run else ""
+    failures = {
         "requests let through because the store of the budgets failed": day.open_budgets,
         "runs that could no longer be followed": day.unfollowed_runs,
         "runs whose record could not be written": day.unrecorded_runs,
     }
-    if any(failed.values()):
-        tables.append(("Failures of the proxy", {said: count for said, count in failed.items() if count}))
-    alarm = f"<p class=alarm>The budgets limit nothing: {escape(problem)}</p>" if problem else ""
-    mode = "dry run: nothing is changed; " if dry_run else ""
-    shown = "".join(f"<div><b>{number}</b><span>{escape(what)}</span></div>" for number, what in figures)
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>endstop proxy</title><style>{_STYLE}</style><h1>endstop proxy</h1>"
-        f"<p>Today, in front of {escape(upstream)}; {mode}in progress: {running:,}</p>{alarm}"
-        f"<div class=figures>{shown}</div><div class=tables>{''.join(_table(*one) for one in tables)}</div>"
-        f"<footer>endstop {escape(__version__)}, counted in this process. <a href=/endstop/metrics>Metrics</a></footer>"
+    counts = [
+        ("requests", "Requests", {said: day.requests[name] for name, said in HANDLING.items()}),
+        ("endings", "How runs ended", _in_words(day.endings, short_ending)),
+        ("cuts", "Responses cut", _in_words(day.cuts, _plain)),
+        ("failures", "Failures of the provider", _in_words(day.failures, _plain)),
+        ("would", "Would have been stopped", _in_words(day.would, short_ending)),
+        ("proxy", "Failures of the proxy", failures),
+    ]
+    return ReportPage(
+        title="endstop proxy",
+        lead=f"Today, in front of {upstream}; {mode}in progress: {running:,}",
+        parts=[
+            *([NotePart(f"The budgets limit nothing: {problem}", "bad")] if problem else []),
+            FiguresPart(_figures(day)),
+        ],
+        sections=[
+            *(Section(id, title, list(_table(title, counted))) for id, title, counted in counts),
+            Section("metrics", "For other programs", [ListPart(items=[_METRICS])]),
+        ],
+        foot=f"endstop {__version__}, counted in this process.",
+        view="/endstop/",
     )
+
+
+_METRICS = Item(name="Metrics", link="metrics", text="the counts since the start, for Prometheus")
+
+
+def _figures(day: ProxyCounts) -> list[Figure]:
+    saved = f"{day.saved_tokens:,} input tokens of these (estimated)"
+    estimated = f"{day.estimated_tokens:,} of them estimated" if day.estimated_tokens else ""
+    return [
+        Figure("Requests", f"{sum(day.requests.values()):,}"),
+        Figure("Runs that ended", f"{sum(day.endings.values()):,}"),
+        Figure("Responses cut", f"{sum(day.cuts.values()):,}"),
+        Figure("Requests not made", f"{day.requests['answered'] + day.requests['stopped']:,}", saved),
+        Figure("Tokens used", f"{day.usage.input_tokens + day.usage.output_tokens:,}", estimated),
+        *([Figure("Cost", f"${day.usage.cost_usd:,.2f}")] if day.usage.cost_usd else []),
+    ]
 
 
 def _in_words(counts: Counter[str], words: Callable[[str], str]) -> dict[str, int]:
@@ -257,16 +262,16 @@ def _plain(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _tokens_label(counts: ProxyCounts) -> str:
-    estimated = f", {counts.estimated_tokens:,} of them estimated" if counts.estimated_tokens else ""
-    cost = f", ${counts.usage.cost_usd:,.2f}" if counts.usage.cost_usd else ""
-    return f"tokens used{estimated}{cost}"
-
-
-def _table(title: str, counted: dict[str, int]) -> str:
+def _table(title: str, counted: dict[str, int]) -> Iterator[TablePart]:
+    """Yield the table of what was counted, if anything was."""
     most = max(counted.values(), default=0)
-    rows = "".join(
-        f"<tr><td>{escape(name)}<i style='width:{100 * number / most:.0f}%'></i><td>{number:,}"
-        for name, number in counted.items()
-    )
-    return f"<section><h2>{escape(title)}</h2>{f'<table>{rows}</table>' if rows else '<small>none</small>'}</section>"
+    if most:
+        yield TablePart(
+            caption=f"{title}, today",
+            heads=[Head(""), Head(""), Head("Number", is_figure=True)],
+            rows=[
+                [name, Cell(bar=number / most), Cell(text=f"{number:,}", order=number)]
+                for name, number in counted.items()
+                if number
+            ],
+        )

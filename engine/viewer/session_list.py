@@ -6,12 +6,16 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Meta, Struct
 
 from ..analysis.endings import short_ending
 from ..analysis.programs import UNKNOWN_PROGRAM, program_name
+from ..analysis.report import label_runs
+from ..analysis.scoring import Ratings
+from ..analysis.session_filters import filter_values
 from ..analysis.summary import RunSummary
 from ..analysis.task_titles import TaskTitles, session_name
 from ..decision import Usage
@@ -25,6 +29,11 @@ UNREADABLE = "unreadable"
 """Status of a file that cannot be read."""
 Sort = Literal["newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title", "agent", "ending"]
 Check = Literal["passed", "failed", "not checked", "unknown"]
+FILTERS = (
+    "status", "reason", "ending", "check", "tool", "agent", "model", "policy", "kind", "failed", "ended", "run_ending",
+    "work", "trouble", "reached",
+)  # fmt: skip
+"""The filters by one value of several, which the list's menus offer."""
 _SORTS = ("newest", "oldest", "steps", "tokens", "cost", "duration", "errors", "title", "agent", "ending")
 _DESCENDING = frozenset({"newest", "steps", "tokens", "cost", "duration", "errors"})
 CHECKS: dict[Work | None, Check] = {"checked": "passed", "wrong": "failed", "said": "not checked", None: "unknown"}
@@ -54,6 +63,18 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: Word | None = None
     errors: Literal["1"] | None = None
     """Only sessions in which a call or a request failed."""
+    policy: Word | None = None
+    """Policy of one of its runs. The next ones, too, are about one of its runs (`analysis/session_filters.py`)."""
+    kind: Word | None = None
+    failed: Word | None = None
+    """A tool of which a call failed."""
+    ended: Word | None = None
+    run_ending: Word | None = None
+    work: Word | None = None
+    trouble: Word | None = None
+    reached: Word | None = None
+    ids: Annotated[str, Meta(min_length=1, max_length=8000)] | None = None
+    """Only these sessions: their ids, each percent-encoded, with commas between them."""
     q: Word | None = None
     """A text that occurs in the session."""
 
@@ -91,6 +112,8 @@ class ListedSession(SessionResponse, frozen=True, kw_only=True):
     """Names of the tools that were called."""
     file: str
     """Path below the viewed folder."""
+    groups: dict[str, list[str]]
+    """What filters select it by, besides its other fields: values by the filter's name."""
     match: TextMatch | None = None
     """With a search: where the text occurs."""
 
@@ -175,7 +198,7 @@ _NO_RUN = RunSummary(run_id="", session_id="")
 
 
 def _listed_session(entry: CatalogEntry, titles: TaskTitles) -> ListedSession:
-    runs = [run for run in entry.runs if not run.is_copy] or list(entry.runs)
+    runs = _own(entry) or list(entry.runs)
     latest = entry.runs[-1] if entry.runs else None
     usage = sum((run.used.usage for run in runs), Usage())
     changed = format_time(entry.changed).replace("+00:00", "Z")
@@ -208,7 +231,13 @@ def _listed_session(entry: CatalogEntry, titles: TaskTitles) -> ListedSession:
         errors=sum(run.errors for run in runs),
         tools=sorted({name for run in entry.runs for name in run.tools}),
         file=entry.file,
+        groups={name: sorted(values) for name, values in filter_values(label_runs(_own(entry), Ratings())).items()},
     )
+
+
+def _own(entry: CatalogEntry) -> list[RunSummary]:
+    """Return its runs without those that a fork copied."""
+    return [run for run in entry.runs if not run.is_copy]
 
 
 def _name(entry: CatalogEntry) -> str:
@@ -256,16 +285,31 @@ def select_sessions(
 
 def _matches(session: ListedSession, query: ListQuery, matches: Mapping[str, Any] | None) -> bool:
     return (
-        (query.status is None or session.status == query.status)
-        and (query.reason is None or session.stop_reason == query.reason)
-        and (query.ending is None or session.ending == query.ending)
-        and (query.check is None or session.check == query.check)
-        and (query.tool is None or query.tool in session.tools)
-        and (query.agent is None or session.agent == query.agent)
-        and (query.model is None or session.model == query.model)
+        all(
+            wanted is None or wanted in _values(session, name)
+            for name, wanted in ((name, getattr(query, name)) for name in FILTERS)
+        )
         and (query.errors is None or session.errors > 0)
+        and (query.ids is None or session.id in map(unquote, query.ids.split(",")))
         and (matches is None or session.id in matches)
     )
+
+
+def _values(session: ListedSession, name: str) -> Sequence[str]:
+    """Return the values of a session for one of `FILTERS`."""
+    match name:
+        case "status":
+            return [session.status]
+        case "reason":
+            return [session.stop_reason] if session.stop_reason else []
+        case "ending":
+            return [session.ending]
+        case "check":
+            return [session.check]
+        case "agent":
+            return [session.agent]
+        case _:
+            return session.groups.get(name, [])
 
 
 Position = tuple[bool, float | list[int], str]
@@ -320,13 +364,5 @@ def _read_cursor(cursor: str, sort: str) -> Position:
 
 def facets(sessions: Sequence[ListedSession]) -> dict[str, dict[str, int]]:
     """Return, for each filter, its values with the number of sessions that have each, the most frequent first."""
-    counted: dict[str, Counter[str]] = {
-        "status": Counter(session.status for session in sessions),
-        "reason": Counter(session.stop_reason for session in sessions if session.stop_reason),
-        "ending": Counter(session.ending for session in sessions),
-        "check": Counter(session.check for session in sessions),
-        "tool": Counter(name for session in sessions for name in session.tools),
-        "agent": Counter(session.agent for session in sessions),
-        "model": Counter(session.model for session in sessions),
-    }
+    counted = {name: Counter(value for session in sessions for value in _values(session, name)) for name in FILTERS}
     return {name: dict(counts.most_common()) for name, counts in counted.items()}

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
-from endstop.analysis import charts
+from endstop.analysis.backtest import backtest_records, parse_sweep
+from endstop.cli.views.backtest_page import backtest_page
+from endstop.cli.views.counted_sessions import CountedSessions
+from endstop.decision import POLICIES
 
 from ..console import endstop
+from ..engine.cli.pages import held, section
+from ..engine.web.conftest import open_page
+from ..engine.web.drawn import show
 
+__all__ = ["open_page"]
 RECORDS = Path(__file__).parents[1] / "records"
+RECORDED = [RECORDS / f"{name}.jsonl" for name in ("add", "author", "both", "changelog", "port", "loop")]
 
 
-async def picture_of(tmp_path: Path, *arguments: object) -> Any:
+async def page_of(tmp_path: Path, *arguments: object) -> Path:
     page = tmp_path / "sweep.html"
-    records = [RECORDS / f"{name}.jsonl" for name in ("add", "author", "both", "changelog", "port", "loop")]
-    done = await endstop("backtest", *records, "--html", page, *arguments)
+    done = await endstop("backtest", *RECORDED, "--html", page, *arguments)
     assert done.code == 0, done.err
-    found = re.search(r'<svg[^>]*class="plot".*</svg>(?=</figure>)', page.read_text())
-    assert found is not None
-    return ElementTree.fromstring(found[0])
+    return page
 
 
-def names_in(svg: Any) -> dict[str, str]:
-    words = [one for one in svg.findall("text") if (one.get("class") or "").startswith("name")]
-    return {one.text: one.get("class").split()[1] for one in words}
-
-
-def told(svg: Any) -> list[str]:
-    return [one.text for one in svg.iter("title")]
+async def chart_of(tmp_path: Path, *arguments: object) -> dict[str, Any]:
+    """The lines of the chart by their names, without the sign of a lower bound."""
+    (chart,) = section(held((await page_of(tmp_path, *arguments)).read_text()), "sweep")
+    return {line["name"]: line for line in chart["lines"]}
 
 
 @pytest.mark.parametrize(
@@ -40,56 +40,37 @@ def told(svg: Any) -> list[str]:
 async def test_A7_savings_and_sessions_cut_short_are_in_one_picture_though_nobody_evaluated(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
-    names = names_in(await picture_of(tmp_path, *arguments))
-    assert {name.removesuffix(" ≥") for name in names} == {"steps saved", "supposed", "cut short"}
-    assert len(set(names.values())) == 3, "each of its own colour"
+    lines = await chart_of(tmp_path, *arguments)
+    assert {name.removesuffix(" ≥") for name in lines} == {"steps saved", "supposed", "cut short"}
+    assert len({line["tone"] for line in lines.values()}) == 3, "each of its own colour"
 
 
 async def test_A7_the_lowest_limit_is_seen_to_cut_most_sessions_short(tmp_path: Path) -> None:
-    svg = await picture_of(tmp_path, "--sweep", "limits.steps=1:6:1")
-    shares = {}
-    for words in told(svg):
-        if found := re.fullmatch(r"cut short.*?: (\d+), (?:at least )?([\d.]+) %", words or ""):
-            shares[int(found[1])] = float(found[2])
+    lines = await chart_of(tmp_path, "--sweep", "limits.steps=1:6:1")
+    (cut,) = (line for name, line in lines.items() if name.startswith("cut short"))
+    shares = {point[0]: point[1] for point in cut["points"]}
     assert shares[1] > 80
     assert shares[1] >= shares[2] >= shares[6]
 
 
-async def test_A7_lower_bounds_are_open_triangles_and_say_at_least(tmp_path: Path) -> None:
-    svg = await picture_of(tmp_path, "--sweep", "limits.steps=1:6:1")
-    assert "steps saved ≥" in names_in(svg)
-    bounds, exact = svg.findall("svg/path[@class='open main']"), svg.findall("circle[@class='main']")
-    assert (len(bounds), len(exact)) == (3, 3), "from some limit on not all is known of the session that was reminded"
-    assert len(svg.findall("circle[@class='quiet']")) == 6, "a supposition is no bound"
-    assert svg.find("svg/polyline[@class='curve main bound']") is not None
-    assert sum("at least" in words for words in told(svg) if words.startswith("steps saved ≥: ")) == 3
+def shown(page: Any, folder: Path) -> Any:
+    """The page of a sweep in a browser."""
+    setting, policies = parse_sweep(POLICIES["agent"], "limits.steps=1:6:1")
+    counted = CountedSessions()
+    report = backtest_records(RECORDED, policies, swept=setting, processes=1, on_case=counted.add)
+    return show(page, backtest_page(report, counted), folder)
 
 
-async def test_A7_both_axes_have_ticks_with_their_values(tmp_path: Path) -> None:
-    svg = await picture_of(tmp_path, "--sweep", "limits.steps=1:6:1")
-    ticks = [line for line in svg.findall("line") if line.get("class") == "tick"]
-    across = [line for line in ticks if line.get("x1") == line.get("x2") and line.get("x1") != "11.0%"]
-    words = {one.text for one in svg.findall("text")}
-    assert len(across) == 6
-    assert {"1", "2", "3", "4", "5", "6", "0 %", "20 %"} <= words
-    assert len([line for line in ticks if line.get("x2") == "11.0%" and line.get("x1") != "11.0%"]) >= 3
+def test_A7_lower_bounds_are_open_triangles_and_say_at_least(tmp_path: Path, open_page: Any) -> None:
+    page = shown(open_page(), tmp_path)
+    assert page.locator(".key li").first.inner_text().startswith("steps saved ≥")
+    bounds, exact = page.locator(".plot .at.main .open"), page.locator(".plot .at.main .dot")
+    assert (bounds.count(), exact.count()) == (3, 3), "from some limit on not all is known of one session"
+    assert page.locator(".plot .at.quiet .dot").count() == 6, "a supposition is no bound"
+    said = bounds.locator("title").all_text_contents()
+    assert all(one.startswith("steps saved ≥: ") and "at least" in one for one in said)
 
 
-def test_A7_many_values_have_round_ticks_and_what_is_exact_has_dots() -> None:
-    points = [charts.DataPoint(x, x / 10) for x in range(40)]
-    svg = ElementTree.fromstring(charts.curve([charts.Series("saved", points)], title="t", x_label="a", y_label="u"))
-    words = [one.text for one in svg.findall("text")]
-    assert {"0", "10", "20", "30"} <= set(words)
-    assert len(svg.findall("circle")) == 40
-    assert svg.find("svg/path") is None
-
-
-def test_A7_half_percents_on_the_axis_are_not_rounded_away() -> None:
-    svg = charts.curve(
-        [charts.Series("saved", [charts.DataPoint(1, 0.0), charts.DataPoint(2, 10.9)])],
-        title="t",
-        x_label="a",
-        y_label="percent",
-        format_y=lambda value: f"{round(value, 1):g} %",
-    )
-    assert "2.5 %" in svg
+def test_A7_both_axes_have_ticks_with_their_values(tmp_path: Path, open_page: Any) -> None:
+    words = set(shown(open_page(), tmp_path).locator(".plot text").all_text_contents())
+    assert {"1", "2", "3", "4", "5", "6", "0 %", "20 %", "limits.steps", "%"} <= words

@@ -14,6 +14,7 @@ from endstop.providers import Scripted, call
 from endstop.tools import finish_task
 
 from ..console import endstop
+from ..engine.cli.pages import held, section
 
 RECORDS = Path(__file__).parents[1] / "records"
 TASKS = json.loads((RECORDS / "tasks.json").read_text())
@@ -57,8 +58,11 @@ async def test_A3_what_was_rated_as_wrong_is_red_in_the_report_and_what_was_not_
     done = await endstop("report", *records, "--ratings", tmp_path / "ratings.csv", "--html", page, "--json")
     known = done.json["overall"]["known"]
     assert {word: share["runs"] for word, share in known.items() if share["runs"]} == {"said": 1, "wrong": 1}
-    assert 'class="cell bad flagged"' in page.read_text()
-    assert page.read_text().count('class="cell good flagged"') == 2  # the key, and the one that is only said
+    (shown,) = (part for part in section(held(page.read_text()), "sessions") if part["part"] == "sessions")
+    assert {one["known"]: one["tone"] for one in shown["sessions"]} == {
+        "checked and wrong by rating": "bad",
+        "reported as done, not checked": "main",
+    }
 
 
 # ---- the words and the colours

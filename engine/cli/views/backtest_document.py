@@ -19,7 +19,9 @@ from ...analysis.step_mix import DRIFT, LEAST_SESSIONS, MixComparison
 from ...base.sanitize import one_line
 from ...base.version import __version__
 from ...decision import EvaluationVerdict
-from .document import Column, IntervalBar, Place, Table, Tone
+from ...http.document_page import Tone
+from .counted_sessions import CountedSessions
+from .document import Column, IntervalBar, Place, Table
 from .figures import dollars
 from .tables import labels_summary
 from .text import cost, counted, duration
@@ -41,6 +43,8 @@ MEANING = {
 }
 """What the columns mean."""
 UNKNOWN = "unknown, for example"
+CountLink = Callable[[str, str], str]
+"""The link of a count: from a policy's name and what is counted (`CountedSessions.link`)."""
 PUBLISHED_MEANING = """\
 stops: ends the run; asks: asks the user; tells: tells the model something first.
 steps after the stop: supposing that the model goes on as recorded, whatever the rule tells it or asks its user; so not
@@ -93,17 +97,18 @@ class Cases(NamedTuple):
     tone: Tone
 
 
-def backtest_document(report: BacktestReport) -> BacktestDocument:
-    """Build the document of a backtest."""
-    policies = _policies(report)
+def backtest_document(report: BacktestReport, counted: CountedSessions | None = None) -> BacktestDocument:
+    """Build the document of a backtest. counted: the sessions that its numbers lead to on a page."""
+    link = (counted or CountedSessions()).link
+    policies = _policies(report, link)
     return BacktestDocument(
         report=report,
         headline=headline(report),
         recorded_under=recorded_under(report),
         outcomes=[] if report.swept or report.published else [_outcome(report, one) for one in report.policies],
         policies=policies,
-        stopped=_stopped(report),
-        published=_published(report) if report.published else None,
+        stopped=_stopped(report, link),
+        published=_published(report, link) if report.published else None,
         shares=list(_shares(report)),
         meaning=list(_meaning(report, policies)),
         guarantees=[(bool(one.holds), _guarantee(one)) for one in report.fitted],
@@ -199,7 +204,7 @@ def _guarantee(found: MixComparison) -> str:
 # ---- all policies
 
 
-def _policies(report: BacktestReport) -> Table[PolicyTotals]:
+def _policies(report: BacktestReport, link: CountLink) -> Table[PolicyTotals]:
     """Return the table of what each policy would have changed. The terminal leaves out what no policy has."""
 
     def where_any(figure: Callable[[PolicyTotals], int]) -> Place | None:
@@ -209,28 +214,48 @@ def _policies(report: BacktestReport) -> Table[PolicyTotals]:
         caption=f"{counted(report.sessions, 'session')} under each policy",
         columns=(
             Column(report.swept or "policy", "name", lambda one: one.policy),
-            *_partings(report),
+            *_partings(report, link),
             Column("steps saved", "figures", _least_saved, only="terminal"),
             Column("steps saved", "figures", lambda one: f"{bound_sign(one)}{one.least_saved_steps:,}", only="page"),
             Column("supposed", "count", lambda one: one.supposed_saved_steps, spare=6),
             Column("tokens", "count", lambda one: one.saved.output_tokens, spare=1),
             Column("cut short", "count", lambda one: one.cut, spare=3, only="terminal"),
-            Column("cut short", "figures", lambda one: f"{bound_sign(one)}{one.cut:,}", only="page"),
-            Column("good ones", "figures", lambda one: _of_passed(one.false_positives, one), only="page"),
+            Column(
+                "cut short",
+                "figures",
+                lambda one: f"{bound_sign(one)}{one.cut:,}",
+                only="page",
+                link=lambda one: link(one.policy, "cut"),
+            ),
+            Column(
+                "good ones",
+                "figures",
+                lambda one: _of_passed(one.false_positives, one),
+                only="page",
+                link=lambda one: link(one.policy, "cut, passed"),
+            ),
             Column(
                 "before change",
                 "count",
                 lambda one: one.supposed_before_change,
                 spare=4,
                 only=where_any(lambda one: one.supposed_before_change),
+                link=lambda one: link(one.policy, "supposed_before_change"),
             ),
-            Column("false stops", "figures", _false_stops, only="page"),
+            Column(
+                "false stops",
+                "figures",
+                _false_stops,
+                only="page",
+                link=lambda one: link(one.policy, "premature, passed"),
+            ),
             Column(
                 "goes on",
                 "count",
                 lambda one: one.false_negatives,
                 spare=5,
                 only=where_any(lambda one: one.false_negatives),
+                link=lambda one: link(one.policy, "false_negatives"),
             ),
             *(
                 []
@@ -250,17 +275,24 @@ def _policies(report: BacktestReport) -> Table[PolicyTotals]:
     )
 
 
-def _partings(report: BacktestReport) -> Iterator[Column[PolicyTotals]]:
+def _partings(report: BacktestReport, link: CountLink) -> Iterator[Column[PolicyTotals]]:
     """Yield a column for each way in which a session differs from its record."""
     spare = {"refused": 2, "later": 7}
     for name in report.policies[0].partings:
         occurs = any(one.partings[name] for one in report.policies)
         if occurs or name in ("same", "earlier"):
-            yield _parting(name, spare.get(name, 0), None if occurs else "terminal")
+            yield _parting(name, spare.get(name, 0), None if occurs else "terminal", link)
 
 
-def _parting(name: str, spare: int, only: Place | None) -> Column[PolicyTotals]:
-    return Column(name, "count", lambda one: one.partings[name], spare=spare, only=only)
+def _parting(name: str, spare: int, only: Place | None, link: CountLink) -> Column[PolicyTotals]:
+    return Column(
+        name,
+        "count",
+        lambda one: one.partings[name],
+        spare=spare,
+        only=only,
+        link=lambda one: link(one.policy, name),
+    )
 
 
 def is_bound(totals: PolicyTotals) -> bool:
@@ -313,9 +345,10 @@ def _meaning(report: BacktestReport, policies: Table[PolicyTotals]) -> Iterator[
 class StoppedRow(NamedTuple):
     """The sessions with one verdict under one policy."""
 
-    policy: str
-    """Empty except in the first row of a policy."""
-    verdict: str
+    totals: PolicyTotals
+    is_first: bool
+    """Whether it is the first row of its policy, which names it."""
+    verdict: EvaluationVerdict
     found: StoppedSessions
     cut: int | None
     """How many were cut short, if they are good; None for other sessions."""
@@ -325,15 +358,29 @@ JUDGED: dict[EvaluationVerdict, str] = {"passed": "good", "failed": "bad", "not_
 """The words for sessions of each verdict."""
 
 
-def _stopped(report: BacktestReport) -> Table[StoppedRow]:
+def _stopped(report: BacktestReport, link: CountLink) -> Table[StoppedRow]:
+    def good(row: StoppedRow, count: str) -> str:
+        return "" if row.cut is None else link(row.totals.policy, f"{count}, passed")
+
     return Table(
         caption="good and bad sessions",
         columns=(
-            Column(report.swept or "policy", "name", lambda row: row.policy),
-            Column("sessions", "word", lambda row: row.verdict),
-            Column("stopped", "figures", lambda row: f"{row.found.stopped:,} of {row.found.sessions:,}"),
-            Column("false stops", "figures", _premature),
-            Column("cut short", "count", lambda row: "" if row.cut is None else row.cut, spare=1),
+            Column(report.swept or "policy", "name", lambda row: row.totals.policy if row.is_first else ""),
+            Column("sessions", "word", lambda row: JUDGED[row.verdict]),
+            Column(
+                "stopped",
+                "figures",
+                lambda row: f"{row.found.stopped:,} of {row.found.sessions:,}",
+                link=lambda row: link(row.totals.policy, f"stopped, {row.verdict}"),
+            ),
+            Column("false stops", "figures", _premature, link=lambda row: good(row, "premature")),
+            Column(
+                "cut short",
+                "count",
+                lambda row: "" if row.cut is None else row.cut,
+                spare=1,
+                link=lambda row: good(row, "cut"),
+            ),
             Column(
                 "steps saved",
                 "figures",
@@ -350,10 +397,10 @@ def _knows_good(report: BacktestReport) -> bool:
 
 
 def _stopped_by(totals: PolicyTotals) -> Iterator[StoppedRow]:
-    known = [(verdict, words) for verdict, words in JUDGED.items() if verdict in totals.by_verdict]
-    for number, (verdict, words) in enumerate(known):
+    known = [verdict for verdict in JUDGED if verdict in totals.by_verdict]
+    for number, verdict in enumerate(known):
         cut = totals.false_positives if verdict == "passed" else None
-        yield StoppedRow("" if number else totals.policy, words, totals.by_verdict[verdict], cut)
+        yield StoppedRow(totals, not number, verdict, totals.by_verdict[verdict], cut)
 
 
 def _premature(row: StoppedRow) -> str:
@@ -370,7 +417,7 @@ class PublishedRow(NamedTuple):
     rule: PublishedPolicy | None
 
 
-def _published(report: BacktestReport) -> Table[PublishedRow]:
+def _published(report: BacktestReport, link: CountLink) -> Table[PublishedRow]:
     read = {one.name: one for one in report.published}
     return Table(
         caption=f"{counted(report.sessions, 'session')} under each rule",
@@ -378,10 +425,26 @@ def _published(report: BacktestReport) -> Table[PublishedRow]:
             Column("rule", "name", lambda row: row.totals.policy),
             Column("of", "text", lambda row: _project(row.rule), spare=1),
             Column("", "text", lambda row: "" if row.rule is None else row.rule.acts, spare=2),
-            Column("stopped", "count", lambda row: row.totals.supposed_stopped),
+            Column(
+                "stopped",
+                "count",
+                lambda row: row.totals.supposed_stopped,
+                link=lambda row: link(row.totals.policy, "stopped"),
+            ),
             Column("steps after the stop", "figures", _steps_after),
-            Column("good cut", "figures", lambda row: _of_passed(row.totals.supposed_good_cut, row.totals), spare=3),
-            Column("harmed", "figures", lambda row: _of_passed(row.totals.supposed_harmed, row.totals)),
+            Column(
+                "good cut",
+                "figures",
+                lambda row: _of_passed(row.totals.supposed_good_cut, row.totals),
+                spare=3,
+                link=lambda row: link(row.totals.policy, "good_cut, passed"),
+            ),
+            Column(
+                "harmed",
+                "figures",
+                lambda row: _of_passed(row.totals.supposed_harmed, row.totals),
+                link=lambda row: link(row.totals.policy, "supposed_before_change, passed"),
+            ),
         ),
         rows=[PublishedRow(totals, read.get(totals.policy)) for totals in report.policies],
         note=PUBLISHED_MEANING,

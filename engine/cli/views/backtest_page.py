@@ -1,83 +1,141 @@
-"""The HTML page of a backtest: the values of its template (`backtest.html.j2`)."""
+"""The page of a backtest: the tables of `backtest_document.py`, the chart of a sweep, and the notable sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from markupsafe import Markup
-
-from ...analysis import charts
 from ...analysis.backtest import BacktestReport, PolicyTotals
 from ...analysis.statistics import Interval
 from ...base.sanitize import one_line
-from .backtest_document import MEANING, NAME, backtest_document, finding_words, is_bound, with_bound_sign
-from .html import render
+from ...http.document_page import (
+    Item,
+    Line,
+    LinesPart,
+    ListPart,
+    NotePart,
+    Part,
+    Point,
+    ReportPage,
+    Section,
+    made_by,
+)
+from .backtest_document import MEANING, NAME, BacktestDocument, backtest_document, finding_words, is_bound
+from .backtest_document import with_bound_sign as with_sign
+from .counted_sessions import CountedSessions
+from .report_page import file_parts, shown
 from .view_links import ViewLinks
 
-FILES_SHOWN = 100
 
-
-def backtest_page(report: BacktestReport) -> str:
-    """Render the whole page."""
-    document, links = backtest_document(report), ViewLinks()
-    lines = list(_lines(report)) if report.swept else []
-    cases = [
-        (
-            f"{one_line(cases.policy, NAME)}: {cases.heading}",
-            [(links.session(case.session_id), case.record, finding_words(case)) for case in cases.sessions],
-        )
-        for cases in document.cases
+def backtest_page(report: BacktestReport, counted: CountedSessions, viewer: ViewLinks | None = None) -> ReportPage:
+    """Build the page. counted: the sessions of the backtest. viewer: where its links lead."""
+    document, viewer = backtest_document(report, counted), viewer or ViewLinks()
+    first, *others = [f"{words}." for words in document.outcomes or [document.headline]]
+    tested = f"{document.headline}; {document.recorded_under}." if document.outcomes else f"{document.recorded_under}."
+    policies: list[Part] = [
+        *shown(document.policies, document.stopped),
+        ListPart(items=[Item(name=column, text=words) for column, words, _ in document.meaning]),
+        *(NotePart(words, "main" if holds else "warn") for holds, words in document.guarantees),
     ]
-    return render(
-        "backtest.html.j2",
-        lead=f"{next(iter(document.outcomes), document.headline)}.",
-        links=links,
-        report=report,
-        document=document,
-        curve=_curve(report, [line for line, _ in lines]),
-        lines=lines,
-        has_bounds=any(map(is_bound, report.policies)),
-        cases=cases,
-        most_files=FILES_SHOWN,
+    return ReportPage(
+        title="endstop backtest",
+        lead=first,
+        parts=[
+            *(NotePart(words, "main") for words in others),
+            NotePart(f"{tested[:1].upper()}{tested[1:]}"),
+            NotePart(viewer.must_run),
+        ],
+        sections=[
+            Section("sweep", f"Trade-off of {report.swept}", [_curve(report)] if report.swept else []),
+            Section(
+                "published",
+                "Beside the rules of other projects",
+                list(shown(document.published)) if document.published is not None else [],
+            ),
+            Section("policies", "Results by policy", policies),
+            *([] if report.swept else _without_sweep(document, counted)),
+            Section(
+                "files",
+                "Files",
+                [
+                    *file_parts(report.bad, "could not be read"),
+                    *file_parts(report.damaged, "could be read only in part"),
+                ],
+            ),
+        ],
+        foot=made_by("docs/guides/backtest.md"),
+        view=viewer.base,
     )
+
+
+def _without_sweep(document: BacktestDocument, counted: CountedSessions) -> list[Section]:
+    return [
+        Section("saved", "Steps saved and sessions cut short", list(shown(*document.shares))),
+        Section("cases", "Notable sessions", list(_cases(document, counted))),
+    ]
+
+
+def _cases(document: BacktestDocument, counted: CountedSessions) -> Iterator[Part]:
+    for cases in document.cases:
+        yield ListPart(
+            title=f"{one_line(cases.policy, NAME)}: {cases.heading}",
+            items=[
+                Item(name=one_line(case.record, 400), link=counted.session(case), text=finding_words(case))
+                for case in cases.sessions
+            ],
+        )
 
 
 # ---- the sweep
 
 
-def _lines(report: BacktestReport) -> Iterator[tuple[charts.Series, str]]:
-    """Yield the lines of the chart and what they mean.
+def _curve(report: BacktestReport) -> LinesPart:
+    bounds = (
+        " Open triangles and ≥ are lower bounds: not everything is known of some sessions, so the value may be higher."
+    )
+    return LinesPart(
+        title=f"Trade-off of {report.swept}",
+        caption="What is saved, and what is cut short. Bands are 95 % confidence."
+        + (bounds if any(map(is_bound, report.policies)) else ""),
+        x=report.swept or "",
+        unit="%",
+        lines=list(_lines(report)),
+        categories=[] if _has_numbers(report) else [one_line(totals.policy, 12) for totals in report.policies],
+    )
+
+
+def _lines(report: BacktestReport) -> Iterator[Line]:
+    """Yield the lines of the chart.
 
     Savings and their cost are always in one chart: savings alone would make the lowest limit look best.
     """
     policies = report.policies
-    saved = _points(report, [one.least_saved_steps_share for one in policies])
-    yield charts.Series(with_bound_sign("steps saved", report), saved), "steps saved, of all steps"
-    supposed = _points(report, [_supposed(one, report) for one in policies], bound=False)
-    yield charts.Series("supposed", supposed, "quiet"), f"supposed: {MEANING['supposed']}"
-    cut = _points(report, [one.cut_share for one in policies])
-    words = "cut short: sessions ended before their work was reported as done, of all sessions"
-    yield charts.Series(with_bound_sign("cut short", report), cut, "warn"), words
-    if any(totals.passed for totals in policies):
-        good = _points(report, [one.false_positive_share for one in policies])
-        words = "good ones cut: sessions cut short, of those that passed"
-        yield charts.Series(with_bound_sign("good ones cut", report), good, "bad"), words
-
-
-def _curve(report: BacktestReport, lines: Sequence[charts.Series]) -> Markup:
-    return charts.curve(
-        lines,
-        title=f"Trade-off of {report.swept}",
-        x_label=report.swept or "",
-        y_label="percent",
-        format_y=lambda value: f"{round(value, 1):g} %",
-        categories=() if _has_numbers(report) else [one_line(totals.policy, 12) for totals in report.policies],
+    yield Line(
+        name=with_sign("steps saved", report),
+        points=_points(report, [one.least_saved_steps_share for one in policies]),
+        meaning="of all steps",
     )
+    yield Line(
+        name="supposed",
+        points=_points(report, [_supposed(one, report) for one in policies], bound=False),
+        tone="quiet",
+        meaning=MEANING["supposed"],
+    )
+    yield Line(
+        name=with_sign("cut short", report),
+        points=_points(report, [one.cut_share for one in policies]),
+        tone="warn",
+        meaning="sessions ended before their work was reported as done, of all sessions",
+    )
+    if any(totals.passed for totals in policies):
+        yield Line(
+            name=with_sign("good ones cut", report),
+            points=_points(report, [one.false_positive_share for one in policies]),
+            tone="bad",
+            meaning="sessions cut short, of those that passed",
+        )
 
 
-def _points(
-    report: BacktestReport, shares: Sequence[Interval | float | None], *, bound: bool = True
-) -> list[charts.DataPoint]:
+def _points(report: BacktestReport, shares: Sequence[Interval | float | None], *, bound: bool = True) -> list[Point]:
     """Return a point for each policy, with its share in percent as y.
 
     x is the value of the swept setting, or the number of the policy, from 0, if not all values are numbers. bound: mark
@@ -88,10 +146,9 @@ def _points(
         x = totals.value if _has_numbers(report) and isinstance(totals.value, int | float) else number
         least = bound and is_bound(totals)
         if isinstance(share, Interval):
-            low, high = 100 * share.low, 100 * share.high
-            points.append(charts.DataPoint(x, 100 * share.value, low=low, high=high, bound=least))
+            points.append(Point(x, 100 * share.value, 100 * share.low, 100 * share.high, least))
         else:
-            points.append(charts.DataPoint(x, 100 * (share or 0.0), bound=least))
+            points.append(Point(x, 100 * (share or 0.0), is_bound=least))
     return points
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...analysis.sampling import BadRecord
 from ...base.sanitize import one_line, sanitize
-from .document import Bar, Column, Table, Tone
+from ...http.document_page import Tone
+from .document import Bar, Column, Table
 from .styled_lines import display_width
 from .text import counted
 

@@ -29,7 +29,7 @@ def render_fit(report: FitReport, written: Sequence[str] = (), warning: str | No
     if chosen is not None:
         yield from listing("chosen", [settings_text(chosen.settings)])
     for heading, examples in document.examples:
-        yield from listing(heading, examples)
+        yield from listing(heading, [str(one) for one in examples])
     yield from listing(
         "what this means, and what it does not promise", [f"- {sentence}" for sentence in document.conditions]
     )

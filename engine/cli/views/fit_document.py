@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...analysis.fit_report import FitReport, Rung, conditions, data_text, guarantee, result_text
-from .document import Column, Listing, Table, Tone
+from ...analysis.fit_report import EarlyStop, FitReport, Rung, conditions, data_text, guarantee, result_text
+from ...http.document_page import Tone
+from .document import Column, Table
 from .figures import between, percent
+from .view_links import sessions_link
 
 TONES: dict[str, Tone] = {"chosen": "good", "failed": "bad", "too few data": "bad", "not tested": "quiet"}
 """The colours of results; the others have none."""
@@ -31,8 +33,8 @@ class FitDocument:
     rungs: Table[RungRow]
     meaning: Sequence[str]
     """What the columns of the rungs mean, line by line."""
-    examples: Sequence[Listing]
-    """Good runs that are stopped too early: by the chosen policy, and by the one that failed."""
+    examples: Sequence[tuple[str, Sequence[EarlyStop]]]
+    """With a heading, good runs that are stopped too early: by the chosen policy, and by the one that failed."""
 
 
 class RungRow(NamedTuple):
@@ -66,7 +68,12 @@ def _rungs(report: FitReport) -> Table[RungRow]:
             Column("saved", "share", lambda row: row.rung.saved and row.rung.saved.value, spare=3),
             Column("of good", "share", lambda row: row.rung.saved_good and row.rung.saved_good.value, spare=1),
             Column("of bad", "share", lambda row: row.rung.saved_bad and row.rung.saved_bad.value, spare=2),
-            Column("too early", "figures", lambda row: f"{row.rung.harmed:,} of {units:,}"),
+            Column(
+                "too early",
+                "figures",
+                lambda row: f"{row.rung.harmed:,} of {units:,}",
+                link=lambda row: sessions_link(row.rung.early),
+            ),
             Column("interval", "figures", _interval, spare=4),
             Column("test", "word", lambda row: row.result, tone=lambda row: TONES.get(row.result)),
         ),
@@ -90,10 +97,10 @@ def _meaning(report: FitReport) -> tuple[str, ...]:
     )
 
 
-def _examples(report: FitReport) -> Iterator[Listing]:
+def _examples(report: FitReport) -> Iterator[tuple[str, Sequence[EarlyStop]]]:
     chosen = report.chosen
     failed = next((rung for rung in report.rungs if rung.trial is not None and not rung.trial.passed), None)
     if chosen is not None and chosen.examples:
-        yield Listing("the chosen policy stops these good runs too early", chosen.examples)
+        yield "the chosen policy stops these good runs too early", chosen.examples
     if failed is not None and failed.examples:
-        yield Listing(f"the one that failed ({failed.changed}) stops these good runs too early", failed.examples)
+        yield f"the one that failed ({failed.changed}) stops these good runs too early", failed.examples

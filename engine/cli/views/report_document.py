@@ -7,33 +7,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ...analysis.comparison import STEPS_AFTER, GroupComparison, LimitFit, MetricDifference
-from ...analysis.metrics import AnchorMetrics, Proportion, RunMetrics, SavedByCuts, StepsAfter, ToolTotals
-from ...analysis.report import Report
-from ...analysis.scoring import RatingStatistics
+from ...analysis.metrics import Proportion, RunMetrics, SavedByCuts, StepsAfter, ToolTotals
+from ...analysis.report import OTHERS, Report
+from ...analysis.scoring import Anchor, RatingStatistics, RunEnd
+from ...analysis.session_filters import (
+    ENDS,
+    FALSE_POSITIVE,
+    FALSE_POSITIVES,
+    GOOD_AT_LIMIT,
+    NEVER_CHANGED,
+    REACHED,
+    REPEATED,
+    SOLVED,
+    WENT_ON,
+    WORK,
+    kind_name,
+)
 from ...analysis.statistics import Distribution, Interval
 from ...base.sanitize import one_line
-from ...decision import RECOMMENDED
-from .document import Bar, Column, IntervalBar, Table, Tone
+from ...http.document_page import Tone
+from .document import Bar, Column, IntervalBar, Table
 from .figures import between, dollars, in_unit, long, of, part, percent, short
 from .tables import labels_summary
 from .text import counted
+from .view_links import GroupLinks
 
-ENDS: dict[str, tuple[str, Tone]] = {
-    "completion": ("with a completion call", "main"),
-    "text": ("with a plain text", "main"),
-    "limit": ("at a limit", "warn"),
-    "other": ("in another way", "loop"),
-    "unfinished": ("not at all: the record is incomplete", "quiet"),
+END_TONES: dict[str, Tone] = {
+    "completion": "main",
+    "text": "main",
+    "limit": "warn",
+    "other": "loop",
+    "unfinished": "quiet",
 }
-KNOWN: dict[str, tuple[str, Tone]] = {
-    "checked": ("checked and good", "good"),
-    "said": ("reported as done, not checked", "main"),
-    "said_after_failures": ("reported as done after calls that failed", "warn"),
-    "wrong": ("checked and wrong", "bad"),
-    "not_said": ("did not end as done", "quiet"),
+WORK_TONES: dict[str, Tone] = {
+    "checked": "good",
+    "said": "main",
+    "said_after_failures": "warn",
+    "wrong": "bad",
+    "not_said": "quiet",
 }
 
 NAMED = 15
@@ -67,25 +81,28 @@ class ReportDocument:
     """For each policy, its comparison with the baseline."""
 
 
-def report_document(report: Report) -> ReportDocument:
-    """Build the document of a report."""
+def report_document(report: Report, links: GroupLinks | None = None) -> ReportDocument:
+    """Build the document of a report. links: those of its figures on a page."""
+    links = links or GroupLinks()
     figures, base = report.overall, report.comparison
     return ReportDocument(
         report=report,
         headline=_headline(report),
-        endings=_endings(figures),
-        work=_work(figures),
+        endings=_endings(figures, links),
+        work=_work(figures, links),
         ratings=_ratings(report.ratings),
         labels=labels_summary(report.labels),
         limits=_limits(report),
-        steps_after=_steps_after(figures),
-        trouble=_trouble(figures),
+        steps_after=_steps_after(figures, links),
+        trouble=_trouble(figures, links),
         waste=_waste(figures),
         spending=_spending(figures),
-        by_model=_groups("By model", "model", report.by_model),
-        by_policy=_groups("By policy", "policy", report.by_policy),
-        by_kind=_groups("By kind of task", "kind", {kind_name(kind): found for kind, found in report.by_kind.items()}),
-        tools=_tools(report.by_tool),
+        by_model=_groups("By model", "model", report.by_model, links),
+        by_policy=_groups("By policy", "policy", report.by_policy, links),
+        by_kind=_groups(
+            "By kind of task", "kind", {kind_name(kind): found for kind, found in report.by_kind.items()}, links
+        ),
+        tools=_tools(report.by_tool, links),
         comparisons=[_comparison(base.baseline, base.runs, group) for group in base.groups] if base else [],
     )
 
@@ -130,40 +147,51 @@ class ShareRow(NamedTuple):
     name: str
     tone: Tone
     share: Proportion
+    link: str
 
 
 SHARES: tuple[Column[ShareRow], ...] = (
     Column("", "name", lambda row: row.name),
     Column("", "bar", lambda row: Bar(row.share.value or 0.0, row.tone)),
-    Column("Runs", "count", lambda row: row.share.runs),
+    Column("Runs", "count", lambda row: row.share.runs, link=lambda row: row.link),
     Column("Share", "share", lambda row: row.share.value),
     Column("95 %", "interval", lambda row: row.share.share, spare=1),
 )
 
 
-def _endings(figures: RunMetrics) -> Table[ShareRow]:
+def _endings(figures: RunMetrics, links: GroupLinks) -> Table[ShareRow]:
     endings = ", ".join(f"{one_line(ending, 60)} {many:,}" for ending, many in figures.endings.items())
     return Table(
         title="How runs ended",
         caption="Runs by how they ended, with the 95 % confidence interval of each share",
         columns=SHARES,
-        rows=_shares(figures.ended, ENDS),
+        rows=_shares(figures.ended, "ended", ENDS, END_TONES, links),
         note=f"In the words of the list of sessions: {endings}.",
     )
 
 
-def _work(figures: RunMetrics) -> Table[ShareRow]:
+def _work(figures: RunMetrics, links: GroupLinks) -> Table[ShareRow]:
     return Table(
         title="What is known of the work",
         caption="Runs by what is known of their work, with the 95 % confidence interval of each share",
         columns=SHARES,
-        rows=_shares(figures.known, KNOWN),
+        rows=_shares(figures.known, "work", WORK, WORK_TONES, links),
     )
 
 
-def _shares(shares: Mapping[str, Proportion], words: Mapping[str, tuple[str, Tone]]) -> list[ShareRow]:
+def _shares(
+    shares: Mapping[str, Proportion],
+    filter: str,
+    words: Mapping[Any, str],
+    tones: Mapping[str, Tone],
+    links: GroupLinks,
+) -> list[ShareRow]:
     """Return a row for each kind that occurs."""
-    return [ShareRow(*words[name], share) for name, share in shares.items() if share.runs]
+    return [
+        ShareRow(words[name], tones[name], share, links.to(filter, words[name]))
+        for name, share in shares.items()
+        if share.runs
+    ]
 
 
 def _ratings(figures: RatingStatistics) -> str:
@@ -186,6 +214,7 @@ class TroubleRow(NamedTuple):
     name: str
     runs: Proportion
     tone: Tone
+    link: str
     steps: int | None = None
     all_steps: int = 0
 
@@ -193,7 +222,7 @@ class TroubleRow(NamedTuple):
 TROUBLE: tuple[Column[TroubleRow], ...] = (
     Column("", "name", lambda row: row.name),
     Column("", "bar", lambda row: Bar(row.runs.value or 0.0, row.tone), spare=4),
-    Column("Runs", "proportion", lambda row: row.runs),
+    Column("Runs", "proportion", lambda row: row.runs, link=lambda row: row.link),
     Column("Share", "share", lambda row: row.runs.value),
     Column("95 %", "interval", lambda row: row.runs.share, spare=2),
     Column("Steps", "count", lambda row: "" if row.steps is None else row.steps, spare=3),
@@ -201,16 +230,20 @@ TROUBLE: tuple[Column[TroubleRow], ...] = (
 )
 
 
-def _trouble(figures: RunMetrics) -> Table[TroubleRow]:
+def _trouble(figures: RunMetrics, links: GroupLinks) -> Table[TroubleRow]:
     wrong, on, again = figures.false_positives, figures.false_negatives, figures.repetition
+
+    by: dict[RunEnd, Proportion] = {"completion": wrong.by_completion, "text": wrong.by_text, "other": wrong.by_other}
+
+    def link(trouble: str) -> str:
+        return links.to("trouble", trouble)
+
     rows = [
-        TroubleRow("false positives", wrong.runs, "bad"),
-        TroubleRow("  with a completion call", wrong.by_completion, "bad"),
-        TroubleRow("  with a plain text", wrong.by_text, "bad"),
-        TroubleRow("  in another way", wrong.by_other, "bad"),
-        TroubleRow("false negatives: continued", on.went_on, "warn", figures.waste.steps, figures.steps),
-        TroubleRow("false negatives: limit", on.limit_passed, "warn"),
-        TroubleRow("repetition", again.runs, "loop", again.steps, figures.steps),
+        TroubleRow("false positives", wrong.runs, "bad", link(FALSE_POSITIVE)),
+        *(TroubleRow(f"  {ENDS[end]}", share, "bad", link(FALSE_POSITIVES[end])) for end, share in by.items()),
+        TroubleRow("false negatives: continued", on.went_on, "warn", link(WENT_ON), figures.waste.steps, figures.steps),
+        TroubleRow("false negatives: limit", on.limit_passed, "warn", link(GOOD_AT_LIMIT)),
+        TroubleRow("repetition", again.runs, "loop", link(REPEATED), again.steps, figures.steps),
     ]
     return Table(
         title="What went wrong",
@@ -270,6 +303,7 @@ class StepsAfterRow(NamedTuple):
     of_steps: int
     share: Interval | None
     runs: Proportion
+    link: str
 
 
 STEPS_AFTER_COLUMNS: tuple[Column[StepsAfterRow], ...] = (
@@ -278,18 +312,20 @@ STEPS_AFTER_COLUMNS: tuple[Column[StepsAfterRow], ...] = (
     Column("Steps", "count", lambda row: row.steps),
     Column("Of all", "share", lambda row: _ratio(row.steps, row.of_steps)),
     Column("95 %", "interval", lambda row: row.share, spare=1),
-    Column("In runs", "proportion", lambda row: row.runs, spare=3),
+    Column("In runs", "proportion", lambda row: row.runs, spare=3, link=lambda row: row.link),
 )
 
 
-def _steps_after(figures: RunMetrics) -> Table[StepsAfterRow]:
+def _steps_after(figures: RunMetrics, links: GroupLinks) -> Table[StepsAfterRow]:
     """Return the table of steps after each anchor, over all runs and over the solved and unsolved ones."""
-    rows = [row for anchor, words in STEPS_AFTER.items() for row in _anchor_rows(words, figures.anchors[anchor])]
+    rows = [row for anchor, words in STEPS_AFTER.items() for row in _anchor_rows(words, anchor, figures, links)]
     never = figures.anchors["changed"].overall
     runs = Proportion(runs=never.runs.of - never.runs.runs, of=never.runs.of, share=None)
     if runs.runs:
         words = "in runs that never changed anything"
-        rows.append(StepsAfterRow(words, "quiet", never.steps_without, never.of_steps, never.steps_without_share, runs))
+        link = links.to("reached", NEVER_CHANGED)
+        share = never.steps_without_share
+        rows.append(StepsAfterRow(words, "quiet", never.steps_without, never.of_steps, share, runs, link))
     return Table(
         title="Steps after it said so, changed, checked",
         caption="Steps after each anchor as a share of all steps of these runs, with its 95 % confidence interval",
@@ -302,15 +338,17 @@ def _steps_after(figures: RunMetrics) -> Table[StepsAfterRow]:
     )
 
 
-def _anchor_rows(words: str, anchor: AnchorMetrics) -> Iterator[StepsAfterRow]:
-    groups: tuple[tuple[str, Tone, StepsAfter], ...] = (
-        (words, "main", anchor.overall),
-        ("  solved runs", "good", anchor.solved),
-        ("  unsolved runs", "bad", anchor.unsolved),
+def _anchor_rows(words: str, anchor: Anchor, figures: RunMetrics, links: GroupLinks) -> Iterator[StepsAfterRow]:
+    metrics = figures.anchors[anchor]
+    groups: tuple[tuple[str, Tone, StepsAfter, str], ...] = (
+        (words, "main", metrics.overall, ""),
+        ("  solved runs", "good", metrics.solved, SOLVED[True]),
+        ("  unsolved runs", "bad", metrics.unsolved, SOLVED[False]),
     )
-    for name, tone, found in groups:
+    for name, tone, found, solved in groups:
         if found.runs.of:
-            yield StepsAfterRow(name, tone, found.steps, found.of_steps, found.steps_share, found.runs)
+            link = links.to("reached", REACHED[anchor] + solved)
+            yield StepsAfterRow(name, tone, found.steps, found.of_steps, found.steps_share, found.runs, link)
 
 
 # ---- limits
@@ -456,10 +494,12 @@ class Named(NamedTuple, Generic[T]):
 
     name: str
     figures: T
+    link: str
+    """The sessions of it; empty for the rest together."""
 
 
 GROUPS: tuple[Column[Named[RunMetrics]], ...] = (
-    Column("Runs", "count", lambda group: group.figures.runs),
+    Column("Runs", "count", lambda group: group.figures.runs, link=lambda group: group.link),
     Column("Good", "share", lambda group: group.figures.judged.passed.value),
     Column("False pos.", "share", lambda group: group.figures.false_positives.runs.value),
     Column("Continued", "share", lambda group: group.figures.false_negatives.went_on.value, spare=7),
@@ -476,20 +516,19 @@ SAVED_BY_CUTS: Column[Named[RunMetrics]] = Column(
 )
 
 
-def _groups(title: str, name: str, found: Mapping[str, RunMetrics]) -> Table[Named[RunMetrics]]:
+def _groups(title: str, name: str, found: Mapping[str, RunMetrics], links: GroupLinks) -> Table[Named[RunMetrics]]:
     """Return a table that compares groups of runs, with a row for each group. name: what the runs are grouped by."""
     saves = any(one.spending.saved.cuts for one in found.values())
     return Table(
         title=title,
         caption=f"{title}: shares of the runs for which it is known, and means per run",
         columns=(
-            Column(name.capitalize(), "name", lambda group: group.name),
+            Column(name.capitalize(), "name", lambda group: group.name, link=lambda group: group.link),
             *GROUPS,
             *([SAVED_BY_CUTS] if saves else []),
         ),
-        rows=_first_named(found),
+        rows=_first_named(found, name, links),
         note=_more_named(found),
-        filter=name if name == "model" else "",
     )
 
 
@@ -502,35 +541,36 @@ def _per_run(group: Named[RunMetrics], total: float) -> float:
     return total / group.figures.runs
 
 
-def _tools(found: Mapping[str, ToolTotals]) -> Table[Named[ToolTotals]]:
+def _tools(found: Mapping[str, ToolTotals], links: GroupLinks) -> Table[Named[ToolTotals]]:
     most = max((tool.calls for tool in found.values()), default=1) or 1
+
+    def failed(tool: Named[ToolTotals]) -> str:
+        return links.to("failed", tool.name) if tool.figures.failed else ""
+
     return Table(
         title="By tool",
         caption="By tool: calls, and how they ended",
         columns=(
-            Column("Tool", "name", lambda tool: tool.name),
+            Column("Tool", "name", lambda tool: tool.name, link=lambda tool: tool.link),
             Column("", "bar", lambda tool: Bar(tool.figures.calls / most), spare=4),
             Column("Calls", "count", lambda tool: tool.figures.calls),
-            Column("Runs", "count", lambda tool: tool.figures.runs, spare=5),
-            Column("Failed", "count", lambda tool: tool.figures.failed),
+            Column("Runs", "count", lambda tool: tool.figures.runs, spare=5, link=lambda tool: tool.link),
+            Column("Failed", "count", lambda tool: tool.figures.failed, link=failed),
             Column("Share", "share", lambda tool: tool.figures.failed_share and tool.figures.failed_share.value),
             Column("Rejected", "count", lambda tool: tool.figures.handed_back, spare=3),
             Column("Not run", "count", lambda tool: tool.figures.not_run, spare=1),
             Column("Time", "time", lambda tool: tool.figures.seconds, spare=2),
         ),
-        rows=_first_named(found),
+        rows=_first_named(found, "tool", links),
         note=_more_named(found),
-        filter="tool",
     )
 
 
-def kind_name(kind: str) -> str:
-    """Return a kind of task in plain words; a name that the user gave is kept."""
-    return kind.replace("_", " ") if kind in RECOMMENDED else kind
-
-
-def _first_named(found: Mapping[str, T]) -> list[Named[T]]:
-    return [Named(name, figures) for name, figures in list(found.items())[:NAMED]]
+def _first_named(found: Mapping[str, T], filter: str, links: GroupLinks) -> list[Named[T]]:
+    return [
+        Named(name, figures, "" if name == OTHERS else links.to(filter, name))
+        for name, figures in list(found.items())[:NAMED]
+    ]
 
 
 def _more_named(found: Mapping[str, object]) -> str:

@@ -32,7 +32,8 @@ function decoded(part) {
 }
 
 /** Names of the query that the list understands. */
-const LISTED = ["q", "status", "ending", "check", "tool", "agent", "model", "errors", "sort"];
+export const LISTED = ["q", "status", "ending", "check", "tool", "agent", "model", "errors", "sort", "policy", "kind", "failed", "ended", "run_ending", "work",
+  "trouble", "reached", "ids"];
 
 /** What the address says of the list, without what is empty or unknown. */
 export function listed() {

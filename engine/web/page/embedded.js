@@ -1,4 +1,4 @@
-// What a page of `endstop export html` holds in place of a server: sessions, and compressed their events and the requests
+// What a page that is a file holds in place of a server: a report, or sessions, and compressed their events and the requests
 // of their steps, each in a script element that is read when it is asked for.
 
 /** Whether this page is a file, with all that it shows in it. */
@@ -11,7 +11,8 @@ function once(name, make) {
   return read.get(name);
 }
 
-const held = (name) => once(name, (text) => JSON.parse(text ?? "null"));
+/** What the page holds under this name, as JSON. */
+export const held = (name) => once(name, (text) => JSON.parse(text ?? "null"));
 const unpacked = (name) => once(name, async (text) => {
   const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();

@@ -2,11 +2,17 @@
 import { listed, setListed } from "./address.js";
 import { ask, mode } from "./api.js";
 import { $, h, put } from "./dom.js";
+import { mark } from "./table.js";
+import { counted } from "./text.js";
 import { STATUS } from "./words.js";
 
 /** Milliseconds that somebody who types is waited for. */
 const TYPING = 200;
 const MENUS = ["status", "ending", "check", "tool", "agent", "model"];
+/** Filters that links of a report name, with their labels: of each session one run is enough. A menu is shown once an
+ * address has it. */
+const COUNTED = { policy: "Policy", kind: "Kind of task", failed: "Failed tool", ended: "A run ended", run_ending: "A run ended so", work: "Work of a run",
+  trouble: "A run went wrong", reached: "A run", ids: "Named" };
 /** Menus that are of no use where all sessions are alike. */
 const ALIKE = ["agent", "model"];
 const SORTS = {
@@ -18,7 +24,7 @@ const ASCENDING = ["title", "agent", "ending"];
 /** An order in words; a minus turns it round. */
 const orderWords = (sort) => (sort === "oldest" ? "oldest first" : sort[0] === "-" ? `${SORTS[sort.slice(1)]}, turned round` : SORTS[sort] ?? sort);
 
-const label = { status: (value) => STATUS[value]?.[2] ?? value };
+const label = { status: (value) => STATUS[value]?.[2] ?? value, ids: (value) => value && counted(value.split(",").length, "session") };
 
 /** Controls for these names of the query; `changed()` is called once the address has another one. */
 export function filters(known, changed) {
@@ -29,6 +35,9 @@ export function filters(known, changed) {
   let facets = { status: Object.fromEntries(Object.keys(STATUS).map((one) => [one, null])) };
   let seen = "";
 
+  for (const [name, words] of Object.entries(COUNTED)) {
+    if (known.includes(name)) $("clear").before(h("label", { "data-for": name }, h("span", {}, words), h("select", { name })));
+  }
   for (const part of form.querySelectorAll("[data-for]")) part.hidden = !known.includes(part.dataset.for);
   form.hidden = !known.length;
   $("columns").hidden = !known.includes("sort");
@@ -36,7 +45,7 @@ export function filters(known, changed) {
   /** Let the controls say what the address says. */
   function show() {
     const given = listed();
-    for (const name of MENUS) options(control(name), name, given[name] ?? "");
+    for (const name of [...MENUS, ...Object.keys(COUNTED).filter((one) => known.includes(one))]) options(control(name), name, given[name] ?? "");
     choices(control("sort"), Object.entries(SORTS), given.sort ?? "", orderWords(given.sort ?? ""));
     control("errors").checked = given.errors === "1";
     if (document.activeElement !== $("q")) $("q").value = given.q ?? "";
@@ -49,8 +58,8 @@ export function filters(known, changed) {
   function options(menu, name, chosen) {
     const words = label[name] ?? ((value) => value);
     const entries = Object.entries(facets[name] ?? {}).map(([value, count]) => [value, count === null ? words(value) : `${words(value)} (${count})`]);
-    choices(menu, [["", "all"], ...entries], chosen, `${words(chosen)} (0)`);
-    if (name === "status" && known.includes("ending")) menu.closest("label").hidden = !chosen; // an address may still have one
+    choices(menu, [["", "all"], ...entries], chosen, name === "ids" ? words(chosen) : `${words(chosen)} (0)`);
+    if (COUNTED[name] || (name === "status" && known.includes("ending"))) menu.closest("label").hidden = !chosen; // an address may still have one
     if (ALIKE.includes(name)) menu.closest("label").hidden = !known.includes(name) || (entries.length < 2 && !chosen);
   }
 
@@ -64,13 +73,12 @@ export function filters(known, changed) {
   }
 
   function headings(sort) {
-    for (const button of $("columns").querySelectorAll("button")) {
-      const name = button.dataset.sort;
-      const turned = { "": "oldest", oldest: "" }[name] ?? `-${name}`;
-      const on = sort === name || sort === turned;
-      button.parentElement.ariaSort = !on ? "none" : (sort === name) === ASCENDING.includes(name) ? "ascending" : "descending";
-      button.onclick = () => choose({ sort: sort === name ? turned : name });
-    }
+    const turned = (name) => ({ "": "oldest", oldest: "" })[name] ?? `-${name}`;
+    const heads = [...$("columns").querySelectorAll("th")];
+    const names = heads.map((one) => one.firstChild.dataset.sort);
+    const place = names.findIndex((name) => sort === name || sort === turned(name));
+    mark(heads, place, (sort === names[place]) !== ASCENDING.includes(names[place]));
+    heads.forEach((one, at) => (one.firstChild.onclick = () => choose({ sort: sort === names[at] ? turned(names[at]) : names[at] })));
   }
 
   function choose(changes, replace = false) {

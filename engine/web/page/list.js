@@ -1,5 +1,5 @@
 // The list of sessions: what the address asks for, kept up to date while the page is seen.
-import { listed } from "./address.js";
+import { LISTED, listed } from "./address.js";
 import { ask, mode, words } from "./api.js";
 import { $, put } from "./dom.js";
 import { filters } from "./filters.js";
@@ -10,7 +10,7 @@ const EVERY = 3000;
 const WHILE_READING = 700;
 const PAGE = 50;
 /** What each server can filter and sort by; the rest of an address is not asked of it. */
-const KNOWN = { server: ["status", "agent"], viewer: ["q", "status", "ending", "check", "tool", "agent", "model", "errors", "sort"], file: [] }[mode];
+const KNOWN = { server: ["status", "agent"], viewer: LISTED, file: [] }[mode];
 
 let sessions = [];
 let next = null;

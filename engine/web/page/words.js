@@ -1,4 +1,5 @@
 // Words for states, results, checks and decisions. How a session ended stands in its verdict (engine/analysis/verdict.py).
+import { RULES } from "./rule_words.js";
 import { called, counted, duration, money, number, oneLine, plain } from "./text.js";
 
 /** Of each status: tone, sign and word. Never the colour alone. */
@@ -103,14 +104,6 @@ export function evaluationWords({ verdict, name, details }) {
 
 /** A detail of a decision without the units that only a policy knows. */
 const plainly = (text) => text.replace(/(\d+) points (?:for steps )?without progress/g, "steps without progress").replace(/[a-z]+(?:_[a-z]+)+/g, plain);
-
-/** What each rule and guard looks at (decision/rules.py, decision/guards.py). */
-const RULES = {
-  control_flow: "completions and questions", finish_reason: "how the response ended", message_shape: "what the response holds",
-  go_on: "going on", step_limit: "the limit of steps", until: "the check", check_stalled: "the check's progress",
-  imported: "what the other program did", followed: "what the other program did", compaction_stalled: "compaction", no_progress: "progress",
-  invalid_calls: "calls that cannot be read", internal_error: "errors inside endstop", none: "going on",
-};
 
 export const ruleWords = (rule) => RULES[rule] ?? plain(rule);
 

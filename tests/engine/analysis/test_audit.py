@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from endstop import Engine, tool
 from endstop.analysis.audit import Audit, audit
-from endstop.analysis.timeline import record_timeline
+from endstop.analysis.report import RecordDigest, digest_record
 from endstop.decision import Event, Limits, Policy, ToolCall, ToolResult
 from endstop.decision.events import RunStarted
 from endstop.decision.policy import POLICIES
@@ -16,6 +17,7 @@ from endstop.formats.reconstruction import IMPORTED_POLICY
 from endstop.providers import Scripted, call, say
 from endstop.records.scan import scan
 from endstop.tools import ask_user
+from endstop.viewer.session_detail import record_verdict
 from msgspec.structs import replace
 
 from ..other_loops import ENDS, FAILED, record_of_calls
@@ -183,10 +185,10 @@ def test_audit_timeline_report_and_list_count_the_same_failed_calls_of_another_l
         end in ("failed", "nothing_found") for end in ENDS
     ]
     assert sum(run.failed.values()) == FAILED
-    (timeline,) = record_timeline(path).runs
-    assert sum(call.failed for cell in timeline.cells for call in cell.calls) == FAILED
-    assert [cell.mark for cell in timeline.cells].count("error") == FAILED
-    assert timeline.digest.errors == FAILED
-    assert timeline.digest.tools["bash"].failed == FAILED
+    (digest,) = msgspec.msgpack.decode(digest_record(path), type=RecordDigest).runs
+    assert digest.errors == FAILED
+    assert digest.tools["bash"].failed == FAILED
+    (strip,) = record_verdict(path, (), file="", is_written=False).strip
+    assert sum(cell.failed for cell in strip.cells) == FAILED
     assert run.changed is not None
     assert (run.changed.by, run.changed.step) == ("bash", len(ENDS)), "the program that says what it wrote"

@@ -86,7 +86,7 @@ def test_what_is_certified_saves_what_it_can_without_cutting_the_good_runs() -> 
     assert failed.trial is not None
     assert not failed.trial.passed
     assert failed.settings["limits.steps"] == 50
-    assert failed.examples[0].endswith("after step 50 of 55, because of the limit of steps")
+    assert failed.examples[0].why == "after step 50 of 55, because of the limit of steps"
     assert chosen.saved_bad is not None
     assert chosen.saved_bad.value == pytest.approx(30 / 90)
     assert chosen.saved_good is not None
@@ -150,9 +150,9 @@ def test_a_base_that_cuts_good_runs_by_itself_is_refused() -> None:
     assert report.chosen is None
     text = guarantee(report)
     assert "Even the most cautious policy" in text
-    assert "They are stopped because of how its response ended. Give another --base-policy (a policy with text" in text
+    assert "They are stopped because of how the response ended. Give another --base-policy (a policy with text" in text
     assert report.rungs[0].early_by == {"finish_reason": report.rungs[0].harmed}
-    assert report.rungs[0].examples[0].endswith("after step 5 of 10, because of how its response ended")
+    assert report.rungs[0].examples[0].why == "after step 5 of 10, because of how the response ended"
 
 
 def test_scarce_data_choose_with_less_so_that_the_rest_can_show_the_bound() -> None:

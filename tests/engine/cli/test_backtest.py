@@ -15,6 +15,7 @@ from endstop.providers import Scripted, call
 from ...console import endstop
 from ..analysis import scenes
 from ..analysis.test_backtest import played
+from .pages import held, section, words
 from .terminal import in_terminal
 
 
@@ -70,9 +71,12 @@ async def test_the_rules_of_other_projects_stand_beside_ones_own_in_one_table(tm
     assert {"agent", "agent's guards", *BY_NAME} <= set(rows)
     assert "supposing that the model goes on as recorded" in done.out
     assert all(len(line) <= 120 for line in done.out.splitlines())
-    page = (tmp_path / "page.html").read_text()
-    assert "Beside the rules of other projects" in page
-    assert "trajectory-fuse 0.3.0" in page
+    (table,) = section(held((tmp_path / "page.html").read_text()), "published")
+    assert "trajectory-fuse 0.3.0" in words(table)
+    stopped = [cell["link"] for row in table["rows"] for cell in row if isinstance(cell, dict) and cell.get("link")]
+    assert stopped
+    assert {link.partition("=")[0] for link in stopped} == {"?ids"}
+    assert len(set(stopped)) == 1, "there is one session"
 
 
 async def test_json_says_of_each_published_rule_what_was_read_and_what_it_would_stop(tmp_path: Path) -> None:
@@ -190,11 +194,18 @@ async def test_a_page_has_the_curve_of_a_sweep_and_nothing_from_outside(tmp_path
     assert done.code == 0
     assert f"The page is {page}" in done.out
     text = page.read_text()
-    assert "<title" in text
-    assert "Trade-off of limits.steps" in text
-    assert "good ones cut" in text
-    assert not re.search(r"(src|href)\s*=", text)
-    assert "https://" not in text
+    document = held(text)
+    (chart,) = section(document, "sweep")
+    assert chart["title"] == "Trade-off of limits.steps"
+    assert [line["name"].removesuffix(" ≥") for line in chart["lines"]] == [
+        "steps saved",
+        "supposed",
+        "cut short",
+        "good ones cut",
+    ]
+    assert [point[0] for point in chart["lines"][0]["points"]] == [2, 4, 6, 8, 10]
+    assert not section(document, "saved")
+    assert not re.search(r"src\s*=(?!=)|href=(?!\"data:)|https://", text.partition("<script")[0])
 
 
 async def test_the_page_lists_the_same_sessions_under_the_same_headings_as_the_terminal(tmp_path: Path) -> None:
@@ -203,7 +214,11 @@ async def test_the_page_lists_the_same_sessions_under_the_same_headings_as_the_t
     policy.write_text('name = "early"\nreminder = "off"\n[limits]\nsteps = 3\n')
     page = tmp_path / "page.html"
     done = await endstop("backtest", tmp_path, "--policy", policy, "--html", page)
-    headings = re.findall("<h3>(.*)</h3>", page.read_text())
+    cases = section(held(page.read_text()), "cases")
+    headings = [one["title"] for one in cases]
+    links = [item["link"] for one in cases for item in one["items"]]
+    assert links
+    assert all(link.startswith("#s/session_") for link in links), "each name is a link"
     assert "early: would have stopped these good sessions too early" in headings
     assert [line for line in done.out.splitlines() if line.startswith("early: ")] == headings
 
@@ -233,8 +248,27 @@ async def test_a_policys_name_is_escaped_on_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = await endstop("backtest", tmp_path / "a.jsonl", "--policy", policy, "--html", page)
     assert done.code == 0
-    assert "<script>" not in page.read_text()
-    assert "&lt;script&gt;" in page.read_text()
+    text = page.read_text()
+    assert "<script>" not in text
+    assert "</script><script>alert(1)</script>" in words(held(text))
+
+
+async def test_each_count_leads_to_exactly_the_sessions_that_it_counts(tmp_path: Path) -> None:
+    for number in range(6):
+        await played(tmp_path / f"{number}.jsonl", 2 + 2 * number, good=number != 5)
+    policy = tmp_path / "early.toml"
+    policy.write_text('name = "early"\nreminder = "off"\n[limits]\nsteps = 5\n')
+    page = tmp_path / "page.html"
+    done = await endstop("backtest", tmp_path, "--policy", policy, "--html", page, "--json")
+    (early,) = done.json["policies"]
+    policies, stopped, *_ = section(held(page.read_text()), "policies")
+    row = dict(zip([head["name"] for head in policies["heads"]], policies["rows"][0], strict=True))
+    assert len(row["earlier"]["link"].split("%2C")) == early["partings"]["earlier"] > 1
+    assert len(row["cut short"]["link"].split("%2C")) == early["cut"] > 1
+    assert len(row["false stops"]["link"].split("%2C")) == early["by_verdict"]["passed"]["premature"] > 1
+    assert row["earlier"]["link"].startswith("?ids=")
+    good = dict(zip([head["name"] for head in stopped["heads"]], stopped["rows"][0], strict=True))
+    assert len(good["stopped"]["link"].split("%2C")) == early["by_verdict"]["passed"]["stopped"]
 
 
 async def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from ...console import endstop
 from ..analysis.test_backtest import FREE, look, played
-from .pages import Parsed
+from .pages import held, section
+from .pages import words as words_of
 from .terminal import in_terminal
 
 ENDLESS = replace(FREE, limits=Limits(steps=200), repetition=Repetition(nudge_at=(), stop_at=None))
@@ -138,8 +139,16 @@ async def test_a_page_has_the_curve_the_promise_and_nothing_from_outside(folder:
     assert "The page is page.html" in done.out
     page = (folder / "page.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page
-    assert not re.search(r"(src|href)\s*=|https://", page)
-    words = " ".join(Parsed(page).words.split())
+    document = held(page)
+    words = words_of(document)
+    saved, harmed, rungs, _ = section(document, "curve")
+    assert [line["name"] for line in saved["lines"]] == ["bad runs", "good runs"]
+    assert [line["name"] for line in harmed["lines"]] == ["stopped too early", "bound"]
+    assert harmed["lines"][1]["points"][0][:2] == [1, 40]
+    names = [item for part in section(document, "cases") for item in part["items"]]
+    assert all(item["name"] and item["link"].startswith("#s/") for item in names)
+    early = [row[4] for row in rungs["rows"] if isinstance(row[4], dict)]
+    assert all(cell["link"].startswith("?ids=") for cell in early)
     assert "With 90 % confidence, at most 40 %" in words
     assert "drawn in the same way" in words
     assert "Steps saved" in words

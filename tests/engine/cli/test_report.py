@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from endstop import Engine, tool
 from endstop.analysis.report import report_records
 from endstop.analysis.scoring import Ratings
-from endstop.analysis.timeline import record_timeline
-from endstop.cli.views import report_page as page_module
-from endstop.cli.views.html import TEMPLATES
-from endstop.cli.views.report_page import report_page
-from endstop.cli.views.timeline_page import SessionSection
+from endstop.cli.views.report_page import SessionSection, read_section, report_page
 from endstop.decision import Limits, Policy
+from endstop.http.document_page import report_html
 from endstop.providers import Scripted, call
 from endstop.records.files import find_records
 from rich.cells import cell_len
@@ -22,7 +20,7 @@ from rich.cells import cell_len
 from ...console import endstop
 from ..analysis import scenes
 from ..other_loops import CALLS, FAILED, record_of_calls
-from .pages import HOSTILE, Parsed
+from .pages import HOSTILE, Parsed, held, links, section, words
 from .terminal import in_terminal
 
 
@@ -42,8 +40,13 @@ async def some(folder: Path) -> Path:
 
 def page_of(folder: Path) -> str:
     report = report_records(find_records([folder]))
-    sections = [SessionSection(chosen, record_timeline(Path(chosen.record))) for chosen in report.telling]
-    return report_page(report, sections, Ratings())
+    sections = [SessionSection(chosen, *read_section(Path(chosen.record))) for chosen in report.telling]
+    return report_html(report_page(report, sections, Ratings())).html
+
+
+def sessions_of(page: str) -> list[Any]:
+    """The sessions that a page lists."""
+    return [one for part in section(held(page), "sessions") for one in part.get("sessions", [])]
 
 
 # ---- in the terminal
@@ -56,7 +59,7 @@ async def test_the_most_telling_line_comes_first(tmp_path: Path) -> None:
     assert first.startswith(
         "8 sessions, 32 steps: 13 % of the steps came after the work was reported as done; 1 of 4 evaluated runs"
     )
-    for words in (
+    for title in (
         "How runs ended",
         "Steps until reported as done",
         "Recommended limits",
@@ -64,7 +67,7 @@ async def test_the_most_telling_line_comes_first(tmp_path: Path) -> None:
         "By policy",
         "By tool",
     ):
-        assert f"\n{words}\n" in done.out, words
+        assert f"\n{title}\n" in done.out, title
 
 
 @pytest.mark.parametrize("columns", [60, 80, 140])
@@ -122,10 +125,10 @@ async def test_json_is_one_object_and_a_page_can_be_written_beside_it(tmp_path: 
 async def test_so_many_sessions_stand_on_the_page_as_are_asked_for(tmp_path: Path) -> None:
     folder, page = await some(tmp_path / "r"), tmp_path / "page.html"
     done = await endstop("report", folder, "--html", page, "--sessions", 3)
-    assert "3 sessions to open" in " ".join(done.out.split())
-    words = Parsed(page.read_text(encoding="utf-8")).words
-    assert "3 of 8 sessions: the most interesting ones of each kind" in words
-    assert page.read_text(encoding="utf-8").count('<details class="session"') == 3
+    assert "with 3 sessions" in " ".join(done.out.split())
+    text = page.read_text(encoding="utf-8")
+    assert "3 of 8 sessions: the most interesting ones of each kind" in words(held(text))
+    assert len(sessions_of(text)) == 3
 
 
 # ---- wrong use
@@ -183,13 +186,13 @@ async def test_steps_after_each_anchor_stand_with_their_share_and_interval(tmp_p
 async def test_links_lead_to_the_viewer_that_is_named(tmp_path: Path) -> None:
     folder, page = await some(tmp_path / "r"), tmp_path / "page.html"
     await endstop("report", folder, "--html", page, "--view", "https://host.example/runs")
-    parsed = Parsed(page.read_text(encoding="utf-8"))
-    links = [given["href"] or "" for name, given in parsed.tags if name == "a"]
-    assert len(links) > 40
-    assert all(link.startswith("https://host.example/runs/") for link in links)
-    assert "https://host.example/runs/?tool=finish_task" in links
-    assert "https://host.example/runs/?ending=said%20done" in links
-    assert f"endstop view {folder}" in parsed.words
+    document = held(page.read_text(encoding="utf-8"))
+    found = list(links(document))
+    assert document["view"] == "https://host.example/runs/"
+    assert len(found) > 30
+    assert all(link.startswith("?") for link in found)
+    assert {"?tool=finish_task", "?run_ending=said%20done", "?policy=agent", "?failed=fails"} <= set(found)
+    assert f"endstop view {folder}" in words(document)
     for wrong in ("javascript:alert(1)", "host:80", ""):
         done = await endstop("report", folder, "--html", page, "--view", wrong)
         assert (done.code, done.out) == (2, "")
@@ -204,68 +207,34 @@ async def test_the_table_of_tools_counts_the_results_that_say_that_the_call_fail
     bash = next(line for line in done.out.splitlines() if line.startswith("bash "))
     calls = sum(name == "bash" for name, *_ in CALLS)
     assert re.search(rf" {calls} +1 +{FAILED} ", bash), bash
-    page = Parsed(page_of(tmp_path)).words
-    assert re.search(r"Tool\s*Calls\s*Runs\s*Failed", page)
+    tools = section(held(page_of(tmp_path)), "groups")[-1]
+    heads = [one["name"] for one in tools["heads"]]
+    assert [heads[0], *heads[2:5]] == ["Tool", "Calls", "Runs", "Failed"]
+    row = next(row for row in tools["rows"] if row[0]["text"] == "bash")
+    assert (row[4]["text"], row[4]["link"]) == (f"{FAILED}", "?failed=bash")
 
 
 # ---- the page
 
 
-async def test_the_name_of_each_session_is_a_link_and_those_after_the_twentieth_are_folded(tmp_path: Path) -> None:
-    for number in range(page_module.SESSIONS_LISTED + 2):
-        await scenes.done(tmp_path / f"{number:02}.jsonl")
-    page = page_of(tmp_path)
-    before, more = page.split('<details class="more"><summary>2 sessions more</summary>')
-    name = re.compile(r'<h3><a href="http://127\.0\.0\.1:8644/#s/[^"]+">')
-    assert (len(name.findall(before)), len(name.findall(more))) == (page_module.SESSIONS_LISTED, 2)
-    assert page.count("<h3>") == len(name.findall(page))
-
-
-async def test_the_page_shows_the_last_change_and_the_check_of_a_session(tmp_path: Path) -> None:
+async def test_each_session_has_its_ending_cost_and_strip_with_its_last_change_and_check(tmp_path: Path) -> None:
     await scenes.changing(tmp_path / "a.jsonl", before=2, after=4, check=True)
-    parsed = Parsed(page_of(tmp_path))
-    assert [given["class"] for name, given in parsed.tags if "anchored" in (given.get("class") or "")] == [
-        "cell main anchored",  # in the key
-        "cell main anchored",
-        "cell main anchored",
-    ]
-    for words in (
-        "Steps after it said so, changed, checked",
-        "; 4 steps after the last change; 3 steps after it was checked",
-    ):
-        assert words in parsed.words, words
-    assert re.search(r"save\s*;\s*the last change of the work", parsed.words)
+    (one,) = sessions_of(page_of(tmp_path))
+    assert (one["ending"], one["known"], one["steps"]) == ("said done", "reported as done, not checked", 7)
+    assert one["cost"] == "about $0.0001"
+    anchors = {anchor["name"]: anchor["step"] for anchor in one["anchors"]}
+    assert anchors == {"Said done": 7, "Last change": 3, "Last check that passed": 4}
+    (strip,) = one["strip"]
+    assert (strip["steps"], strip["after_change"]) == (7, 4)
+    assert [cell["step"] for cell in strip["cells"] if cell.get("changed")] == [3]
 
 
-async def test_a_session_opens_to_its_steps_with_tools_tokens_and_time(tmp_path: Path) -> None:
-    folder = await some(tmp_path / "r")
-    parsed = Parsed(page_of(folder))
-    sessions = [given for name, given in parsed.tags if name == "details" and given.get("class") == "session"]
-    assert len(sessions) == 8
-    assert sum(name == "h1" for name, _ in parsed.tags) == 1
-    cells = [
-        given["class"] or "" for name, given in parsed.tags if name == "span" and "cell" in (given.get("class") or "")
-    ]
-    for look in ("cell good flagged", "cell warn", "cell bad", "cell quiet flagged", "cell main repeated", "cell said"):
-        assert look in cells, look
-    assert any("after" in look for look in cells)
-    for words in (
-        "completion accepted: finish_task",
-        "fails (error)",
-        "after the work was reported as done",
-        "how it ended, and the answer",
-    ):
-        assert words in parsed.words, words
-    pictures = [given for name, given in parsed.tags if given.get("role") == "img"]
-    assert all(given.get("aria-label") or given.get("aria-labelledby") for given in pictures)
-
-
-async def test_every_id_is_there_once_and_every_name_that_is_pointed_to_exists(tmp_path: Path) -> None:
-    tags = Parsed(page_of(await some(tmp_path / "r"))).tags
-    ids = [given["id"] for _, given in tags if given.get("id")]
-    assert len(ids) == len(set(ids))
-    pointed = {one for _, given in tags for one in (given.get("aria-labelledby") or "").split()}
-    assert pointed <= set(ids)
+async def test_a_page_says_of_each_session_why_it_is_shown(tmp_path: Path) -> None:
+    found = sessions_of(page_of(await some(tmp_path / "r")))
+    assert len(found) == 8
+    assert found[0]["reasons"] == ["not good"]
+    assert (found[0]["known"], found[0]["tone"]) == ("checked and wrong by evaluation", "bad")
+    assert all(one["ending"] and one["cost"] and one["id"] for one in found)
 
 
 async def test_nothing_that_a_model_a_tool_or_a_user_wrote_becomes_markup(tmp_path: Path) -> None:
@@ -280,33 +249,17 @@ async def test_nothing_that_a_model_a_tool_or_a_user_wrote_becomes_markup(tmp_pa
     await scenes.done(tmp_path / "b.jsonl")
     (tmp_path / "<img src=x onerror=alert(1)>.jsonl").write_text("{}")
     whole = page_of(tmp_path)
-    parsed = Parsed(whole)
-    assert [name for name, _ in parsed.tags if name in ("img", "b")] == []
-    assert sum(name == "script" for name, _ in parsed.tags) == 1
-    assert not any(key.startswith("on") for _, given in parsed.tags for key in given)
-    assert whole.count("</script>") == 1
-    assert not {"\u202e", "\x00", "\x1b", "\ud800"} & set(whole)
-    assert "alert(1)" in parsed.words, "it can be read"
-    assert "alert" not in (TEMPLATES / "report.js").read_text(encoding="utf-8")
-
-
-async def test_a_page_of_very_many_steps_leaves_their_rows_out_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page_module, "MOST_WRITTEN", 12)
-    await scenes.done(tmp_path / "a.jsonl", steps=7)  # 7 steps with a call each: too much
-    await scenes.done(tmp_path / "b.jsonl", steps=5)
-    words = Parsed(page_of(tmp_path)).words
-    assert words.count("Step by step") == 1
-    assert words.count("The steps of this session are left out: the page would grow too large") == 1
+    assert Parsed(whole).tags == Parsed(page_of(await some(tmp_path / "r"))).tags
+    assert "alert(1)" in words(held(whole)), "it can be read"
+    assert whole.partition('id="held-report">')[2].count("<") == 1
 
 
 async def test_a_page_without_sessions_has_the_figures_all_the_same(tmp_path: Path) -> None:
     folder, page = await some(tmp_path / "r"), tmp_path / "page.html"
     await endstop("report", folder, "--html", page, "--sessions", 0)
-    parsed = Parsed(page.read_text(encoding="utf-8"))
-    assert "What went wrong" in parsed.words
-    assert not [name for name, given in parsed.tags if name == "script" or given.get("id") == "sessions"]
+    document = held(page.read_text(encoding="utf-8"))
+    assert section(document, "trouble")
+    assert not section(document, "sessions")
 
 
 async def test_the_same_records_make_the_same_page(tmp_path: Path) -> None:
@@ -326,6 +279,11 @@ async def test_labels_are_verdicts_in_the_terminal_and_on_the_page(tmp_path: Pat
     assert (done.code, done.err) == (0, f"warning: {labels}: 1 of 3 labels matches no session: gone\n")
     assert "1 of 2 evaluated runs that were reported as done were not good" in done.out
     assert "2 by labels" in " ".join(done.out.split())
-    page = (tmp_path / "page.html").read_text()
-    assert "2 sessions, 1 without" in page
-    assert "2 by labels" in page
+    document = held((tmp_path / "page.html").read_text())
+    assert "2 sessions, 1 without" in words(document)
+    assert "2 by labels" in words(document)
+    ids = {one["task"]: one["id"] for one in sessions_of((tmp_path / "page.html").read_text())}
+    assert len(ids) <= 3
+    wrong = next(row for row in section(document, "work")[0]["rows"] if row[0] == "checked and wrong")
+    found = [one["id"] for one in sessions_of((tmp_path / "page.html").read_text()) if one["tone"] == "bad"]
+    assert wrong[2]["link"] == f"?ids={found[0]}", "the viewer does not know the labels, so that the link has the name"

@@ -7,12 +7,14 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 from endstop.decision import POLICIES, Usage
+from endstop.http.document_page import report_html
 from endstop.process.tokens import Tokens
 from endstop.providers.prices import Prices
 from endstop.proxy.proxy_server import RunFollowers
-from endstop.proxy.statistics_page import Statistics, metrics, page
+from endstop.proxy.statistics_page import Statistics, metrics, statistics_page
 
 from ...captured_logs import capture_logs
+from ..cli.pages import held, links, section, words
 from .agents import Provider, proxied, proxy_before, run_agent
 from .test_unstreamed_agents import ChatProvider
 
@@ -43,7 +45,9 @@ async def test_metrics_count_what_was_passed_cut_answered_and_stopped(tmp_path: 
             seen = values_of(await reply.text())
         async with client.get(f"{url}/endstop/") as reply:
             shown = await reply.text()
-            assert reply.headers["content-security-policy"].startswith("default-src 'none'")
+            policy = reply.headers["content-security-policy"]
+            assert policy.startswith("default-src 'none'; script-src 'sha256-")
+            assert policy.endswith("frame-ancestors 'none'")
     assert seen['endstop_proxy_requests_total{handling="followed"}'] == 3
     assert seen['endstop_proxy_requests_total{handling="answered"}'] == 1
     assert seen['endstop_proxy_requests_total{handling="passed"}'] == 1
@@ -52,7 +56,10 @@ async def test_metrics_count_what_was_passed_cut_answered_and_stopped(tmp_path: 
     assert seen["endstop_proxy_estimated_tokens_total"] > 0
     assert seen["endstop_proxy_saved_input_tokens_estimated_total"] > 0
     assert "answered here after a completion" in shown
-    assert "<script" not in shown
+    document = held(shown)
+    (requests,) = section(document, "requests")
+    assert {row[0]: row[2]["text"] for row in requests["rows"]}["followed and passed on"] == "3"
+    assert list(links(document)) == ["metrics"]
 
 
 async def test_each_run_that_ends_is_one_line_of_the_log(tmp_path: Path) -> None:
@@ -129,5 +136,7 @@ def test_a_new_day_begins_at_nothing_and_the_metrics_go_on() -> None:
 def test_names_from_elsewhere_are_text_on_the_page_and_in_the_metrics() -> None:
     statistics = Statistics()
     statistics.count_cut('<b>"a\n')
-    assert "<b>" + '"a' not in page(statistics, 0, "http://x", dry_run=False)
+    shown = report_html(statistics_page(statistics, 0, "http://x", dry_run=False)).html
+    assert "<b>" + '"a' not in shown
+    assert "<b>" + '"a\n' in words(held(shown))
     assert 'reason="<b>\\"a\\n"' in metrics(statistics, 0, 0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+from endstop.analysis.endings import RULE_WORDS
 from endstop.http.module_bundle import bundle_modules
-from endstop.http.page_files import ENTRY, FOLDER, SCRIPT, page_files
+from endstop.http.page_files import ENTRY, FOLDER, RULE_WORDS_MODULE, SCRIPT, page_files
 
 from .site import site
 
@@ -12,7 +15,10 @@ def on_disk(name: str) -> bytes:
     """What a file of the page holds, made from the folder and not from what the server keeps in memory."""
     if name == SCRIPT:
         modules = {path.name: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.js"))}
+        modules[RULE_WORDS_MODULE] = on_disk(RULE_WORDS_MODULE).decode()
         return bundle_modules(ENTRY, modules).encode()
+    if name == RULE_WORDS_MODULE:
+        return f"export const RULES = {json.dumps(RULE_WORDS)};\n".encode()
     return (FOLDER / name).read_bytes()
 
 

@@ -8,14 +8,14 @@ from typing import get_args
 import pytest
 from endstop.cli.views.document import FORMATS, LEFT, Bar, Column, IntervalBar, Kind, Table
 from endstop.cli.views.document_terminal import FittingTable, line
-from endstop.cli.views.html import environment
+from endstop.http.document_page import Cell
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
 COLUMNS: tuple[Column[int], ...] = (
-    Column("name", "name", lambda row: f"number {row}"),
+    Column("name", "name", lambda row: f"number {row}", link=lambda row: f"?number={row}"),
     Column("bar", "bar", lambda row: Bar(row / 9, "bad"), spare=2),
     Column("calls", "count", lambda row: 1000 * row),
     Column("why", "text", lambda row: "because it had to be said in more words than fit"),
@@ -69,14 +69,31 @@ def test_a_table_is_never_wider_than_the_terminal_and_cuts_no_word(width: int) -
     assert "…" not in "".join(lines)
 
 
-def test_a_page_draws_bars_isolates_names_and_aligns_figures() -> None:
-    page = environment().from_string('{% from "parts.html.j2" import show_table %}{{ show_table(table) }}')
-    out = page.render(table=TABLE)
-    assert '<th scope="row"><bdi>number 1</bdi></th>' in out
-    assert '<td class="n">1,000</td>' in out
-    assert out.count('<svg class="bar"') == out.count('<svg class="bar tall"') == 2
-    assert '<p class="faint">a note</p>' in out
-    assert "plain" not in out
+def test_a_page_gets_heads_and_cells_with_what_sorts_them_and_where_they_lead() -> None:
+    part = TABLE.part()
+    assert [(head.name, head.is_figure) for head in part.heads] == [
+        ("name", False),
+        ("bar", False),
+        ("calls", True),
+        ("why", False),
+        ("cost", True),
+        ("drawn", False),
+    ]
+    name, bar, calls, why, cost, drawn = part.rows[1]
+    assert name == Cell(text="number 2", link="?number=2")
+    assert bar == Cell(bar=2 / 9, tone="bad")
+    assert calls == Cell(text="2,000", order=2000)
+    assert why == "because it had to be said in more words than fit"
+    assert cost == Cell(text="$0.2000", order=0.2)
+    assert drawn == Cell(interval=(0.1, 0.2, 0.3, 0, 1))
+    assert (part.caption, part.note) == ("numbers", "a note")
+
+
+def test_a_name_that_begins_with_spaces_is_part_of_the_row_above_and_nothing_leads_nowhere() -> None:
+    column: Column[int] = Column("", "name", lambda row: "  below")
+    none: Column[int] = Column("", "count", lambda row: 0, link=lambda row: "?x=y")
+    rows = Table(caption="c", columns=(column, none), rows=(1,)).part().rows
+    assert rows == [[Cell(text="below", inner=True), Cell(text="0", order=0)]]
 
 
 def test_a_line_cannot_control_the_terminal() -> None:
