@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import unquote
 
@@ -73,7 +73,7 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     work: Word | None = None
     trouble: Word | None = None
     reached: Word | None = None
-    ids: Annotated[str, Meta(min_length=1, max_length=8000)] | None = None
+    ids: Annotated[str, Meta(min_length=1, max_length=60_000)] | None = None
     """Only these sessions: their ids, each percent-encoded, with commas between them."""
     q: Word | None = None
     """A text that occurs in the session."""
@@ -272,7 +272,8 @@ def select_sessions(
     matches: with `q`, the ids of the sessions in which the text occurs. Raises HttpError (400) for a `before` that no
     page has returned.
     """
-    found = [session for session in sessions if _matches(session, query, matches)]
+    named = None if query.ids is None else frozenset(map(unquote, query.ids.split(",")))
+    found = [session for session in sessions if _matches(session, query, named, matches)]
     ordered = sorted(found, key=lambda session: _position(session, query.sort))
     begin = 0
     if query.before is not None:
@@ -283,14 +284,16 @@ def select_sessions(
     return page, _write_cursor(query.sort, page[-1]) if more else None, len(ordered)
 
 
-def _matches(session: ListedSession, query: ListQuery, matches: Mapping[str, Any] | None) -> bool:
+def _matches(
+    session: ListedSession, query: ListQuery, named: Container[str] | None, matches: Container[str] | None
+) -> bool:
     return (
         all(
             wanted is None or wanted in _values(session, name)
             for name, wanted in ((name, getattr(query, name)) for name in FILTERS)
         )
         and (query.errors is None or session.errors > 0)
-        and (query.ids is None or session.id in map(unquote, query.ids.split(",")))
+        and (named is None or session.id in named)
         and (matches is None or session.id in matches)
     )
 

@@ -20,6 +20,8 @@ from .viewer_app import ViewerApp, ViewerOptions
 
 BREAK_OFF_SECONDS = 2.0
 """Maximum seconds for responses to end once the viewer stops."""
+LONGEST_LINE = 64 * 1024
+"""Maximum bytes of a request's first line: an address may name thousands of sessions."""
 
 
 class ViewerServer(Struct, frozen=True, kw_only=True):
@@ -77,5 +79,9 @@ class ViewerServer(Struct, frozen=True, kw_only=True):
 def viewer_runner(viewer: ViewerApp) -> web.AppRunner:
     """Return the aiohttp runner of a viewer. It cancels a handler when its reader leaves."""
     return TimedRunner(
-        viewer.application(), handler_cancellation=True, access_log=None, shutdown_timeout=BREAK_OFF_SECONDS
+        viewer.application(),
+        handler_cancellation=True,
+        access_log=None,
+        max_line_size=LONGEST_LINE,
+        shutdown_timeout=BREAK_OFF_SECONDS,
     )

@@ -9,7 +9,7 @@ from ...analysis.backtest import SessionCase
 from ...analysis.sampling import view_ids
 from .view_links import session_link, sessions_link
 
-MOST = 100
+MOST = 5000
 """Sessions that a link names, at most: a larger number has no link."""
 
 

@@ -9,8 +9,8 @@ from ...decision import WrongUse
 
 DEFAULT_VIEW = "http://127.0.0.1:8644/"
 """The default address of `endstop view`."""
-MAX_LINK = 6000
-"""Characters of a link above which it is left out: a viewer takes no more than 8 KB in a request's first line."""
+MAX_LINK = 60_000
+"""Characters of a link above which it is left out: a viewer takes no more than 64 KiB in a request's first line."""
 
 
 class ViewLinks:
