@@ -202,6 +202,7 @@ def test_what_a_recording_does_not_say_is_unknown(page: Any, tmp_path: Path) -> 
             assert all("unknown" in cells[place] for place in (4, 5)), cells
             assert "just now" not in page.inner_text("body")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.goto("about:blank")
 
 
 @pytest.mark.parametrize("width", [960, 1080, 1440])

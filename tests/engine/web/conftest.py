@@ -72,8 +72,10 @@ def clean_tab(tab: Any) -> Iterator[Any]:
     tab.unroute_all()
     tab.context.set_offline(False)
     tab.context.clear_permissions()
-    kept = tab.evaluate("localStorage.length + sessionStorage.length + document.cookie.length")
-    tab.evaluate("(localStorage.clear(), sessionStorage.clear())")
+    kept = 0
+    if tab.url != "about:blank":  # a test leaves for it before it ends its own server, whose origin nobody has again
+        kept = tab.evaluate("localStorage.length + sessionStorage.length + document.cookie.length")
+        tab.evaluate("(localStorage.clear(), sessionStorage.clear())")
     assert _wrong_in(tab) == []
     assert kept == 0, "the test leaves something for the next one: it should take `open_page`"
 
