@@ -45,7 +45,14 @@ class FolderObjects:
     async def list(self, folder: str = "", *, after: str = "", limit: int = PAGE) -> list[StoredObject]:
         """Implement `ObjectStore.list`. Hidden files, and links to folders, are left out."""
         check_page(folder, after, limit)
-        return await self._in_thread(self._list, folder, after, limit)
+        names = tuple(folder.split("/")) if folder else ()
+        passed = tuple(after.split("/")) if after else ()
+        if passed[: len(names)] != names:
+            if passed > names:
+                return []
+            passed = names
+        found = _objects_below(str(self.folder.joinpath(*names)), names, passed[len(names) :])
+        return await self._in_thread(lambda: list(islice(found, limit)))
 
     async def delete(self, key: str) -> None:
         """Implement `ObjectStore.delete`. The folders stay, as others may be writing into them."""
@@ -79,15 +86,6 @@ class FolderObjects:
             raise
         for folder in (path.parent, *(one.parent for one in made)):
             _sync_folder(folder)
-
-    def _list(self, folder: str, after: str, limit: int) -> list[StoredObject]:
-        names = tuple(folder.split("/")) if folder else ()
-        passed = tuple(after.split("/")) if after else ()
-        if passed[: len(names)] != names:
-            if passed > names:
-                return []
-            passed = names
-        return list(islice(_objects_below(str(self.folder.joinpath(*names)), names, passed[len(names) :]), limit))
 
 
 def _objects_below(folder: str, names: tuple[str, ...], passed: tuple[str, ...]) -> Iterator[StoredObject]:

@@ -84,9 +84,9 @@ class ObjectStore(Protocol):
 
 
 def check_key(key: str) -> str:
-    """Return a key that every object store can hold. Raises WrongUse for another one.
+    r"""Return a key that every object store can hold. Raises WrongUse for another one.
 
-    Refused are empty names and those that begin with a dot, `/` at either end, control characters, `\\`, lone
+    Refused are empty names and those that begin with a dot, `/` at either end, control characters, `\`, lone
     surrogates, and what is too long.
     """
     try:

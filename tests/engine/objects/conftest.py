@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,11 @@ from ...seaweedfs import Server
 
 
 @pytest.fixture
-def bucket(s3_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def bucket(s3_server: Server, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of an empty place in a bucket, whose keys are in the environment."""
     for name, value in s3_server.variables.items():
         monkeypatch.setenv(name, value)
-    yield s3_server.new_place()
+    return s3_server.new_place()
 
 
 @pytest.fixture(params=["folder", "s3"])
