@@ -36,7 +36,10 @@ class FolderObjects:
 
     async def put(self, key: str, data: bytes) -> None:
         """Implement `ObjectStore.put`: write a file beside it, sync it, and rename it."""
-        await self._in_thread(self._put, self.folder / check_key(key), data)
+        try:
+            await self._in_thread(self._put, self.folder / check_key(key), data)
+        except ObjectNotFound:
+            raise AccessRefused(f"{self.folder}: no folder can be created there") from None
 
     async def get(self, key: str) -> bytes:
         """Implement `ObjectStore.get`."""
