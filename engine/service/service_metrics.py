@@ -70,7 +70,7 @@ ARCHIVED = Metric(
 )  # fmt: skip
 ARCHIVE_FAILURES = Metric(
     name="endstop_archive_failures_total", kind="counter",
-    meaning="How often an ended session could not be put into the archive; it stays in the store and is tried again",
+    meaning="How often the archive could not be written; the sessions stay in the store, and it is tried again",
 )  # fmt: skip
 SERVICE_METRICS = (RUNNING, START_SECONDS, PUT_BACK, LOST, EVICTED, LEASES_LOST, ARCHIVED, ARCHIVE_FAILURES)
 

@@ -50,7 +50,11 @@ class SessionArchive:
         try:
             async with asyncio.timeout(CHECK_SECONDS):
                 await self._objects.put(README, README_TEXT)
+        except ObjectStoreError:
+            self._metrics.add(ARCHIVE_FAILURES)
+            raise
         except TimeoutError:
+            self._metrics.add(ARCHIVE_FAILURES)
             raise ObjectStoreError(f"{self._objects.name} did not answer within {CHECK_SECONDS:g} s") from None
 
     async def put(self, session_ids: Sequence[str]) -> dict[str, int]:
