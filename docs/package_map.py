@@ -46,7 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     tuple(f"engine.{name}" for name in LOOP),
     ("analysis", "replay", "observers", "plan_execute_think"),
     ("follow",),
-    ("store",),
+    ("objects", "store"),
     ("durable",),
     ("service",),
     ("process",),

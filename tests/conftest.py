@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from . import seaweedfs
 from . import temporal as temporal_server
 from .chromium import Chromium, start_chromium
 from .postgres import Server, server
@@ -62,6 +63,13 @@ def temporal(request: pytest.FixtureRequest) -> Iterator[temporal_server.Server]
     """The same of Temporal. Each test takes a namespace of its own, and each that the server has costs it work."""
     tests = sum("temporal" in getattr(item, "fixturenames", ()) for item in request.session.items)
     with temporal_server.server(tests) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[seaweedfs.Server]:
+    """A server with the interface of S3. Each test takes a place of its own."""
+    with seaweedfs.server() as started:
         yield started
 
 

@@ -23,6 +23,7 @@ HEADINGS = {
 }  # fmt: skip
 """The headings of the runbook that alerts lead to."""
 ELSEWHERE = {
+    "endstop_archive_failures_total", "endstop_sessions_archived_total",
     "endstop_estimated_tokens_total", "endstop_proxy_budgets_open", "endstop_proxy_cost_usd_total",
     "endstop_proxy_dry_run_stops_total", "endstop_proxy_estimated_tokens_total", "endstop_proxy_failed_requests_total",
     "endstop_proxy_known_runs", "endstop_proxy_requests_in_progress",

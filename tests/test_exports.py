@@ -65,7 +65,7 @@ PUBLIC = {
         store_at
     """,
     "endstop.store.base": """
-        EventBatch GOING LEASE LeaseLost Membership NewSession Orphan Overview Page Process QueuedRun
+        Archive EventBatch GOING LEASE LeaseLost Membership NewSession Orphan Overview Page Process QueuedRun
         SequenceConflict SessionBusy SessionFilter SessionLocked SessionStatus Store StoreError StoredMessage
         StoredProcess StoredRun StoredSession
     """,

@@ -83,6 +83,7 @@ WITHIN = {
     "starlette": "engine/web/",
     "uvicorn": "engine/web/",
     "uvloop": "engine/process/daemon.py",
+    "obstore": "engine/objects/s3_objects.py",
     "temporalio": "engine/durable/temporal/",
 }
 """Heavy packages that one subpackage imports as it likes: who does without it imports none of them."""
@@ -102,6 +103,7 @@ LATE = {
         "engine/config.py",
         "endstop.providers.model_names",
     ): "all providers, and only a model given by its name needs them",
+    ("engine/objects/object_url.py", "endstop.objects.s3_objects"): "imports obstore, an extra that only buckets need",
     (HISTORY, f"{FORMATS}.openai"): "the formats take 25 ms, and only a history in another form needs them",
     (HISTORY, f"{FORMATS}.imported_session"): "the same",
     (HISTORY, f"{FORMATS}.session_builder"): "the same",

@@ -62,6 +62,7 @@ HEADINGS = {
         "export": CommandEntry(
             "convert", "write a session as a page to send, or a record in a format of other programs"
         ),
+        "fetch": CommandEntry("fetch", "copy records from the archive of a server into a folder"),
         "redact": CommandEntry("redact", "copy records without secrets and personal data"),
     },
     "set up": {

@@ -52,6 +52,10 @@ _EXAMPLES = (
         "Serve to others, who send tokens, and keep sessions for 30 days",
         "endstop serve --model openai/gpt-5 --host 0.0.0.0 --tokens tokens.txt --keep-days 30",
     ),
+    (
+        "Keep sessions for 30 days in the database, and after that in a bucket",
+        "endstop serve --model openai/gpt-5 --keep-days 30 --archive s3://my-bucket/sessions",
+    ),
     ("Show stored sessions, and start none", "endstop serve --store sessions.db"),
 )
 
@@ -101,6 +105,12 @@ def add_to(commands: Any) -> None:
     )
     server.add_argument("--keep-days", type=float, metavar="N", help="delete ended sessions after this many days")
     server.add_argument("--keep-sessions", type=int, metavar="N", help="keep only this many ended sessions, the latest")
+    server.add_argument(
+        "--archive",
+        metavar="A",
+        help="where the record of a session is put before it is deleted: a folder, or s3://BUCKET/PREFIX (with "
+        "?endpoint=URL&region=NAME for a service other than Amazon's); if that fails, the session stays",
+    )
     server.add_argument(
         "--max-running",
         type=int,
@@ -159,6 +169,7 @@ def command(args: argparse.Namespace) -> int:
         grace=args.grace,
         keep_days=args.keep_days,
         keep_sessions=args.keep_sessions,
+        archive=args.archive,
         max_running=args.max_running,
         max_running_each=args.max_running_each if args.workers is None else None,
         rate=args.rate or None,
@@ -193,6 +204,10 @@ def _check(args: argparse.Namespace) -> None:
         raise WrongUse("--workers needs a model: give one with --model")
     if args.otlp and args.workers is not None:
         raise WrongUse("--otlp and --workers do not go together: one process has to see all spans of a session")
+    if args.archive is not None and args.keep_days is None and args.keep_sessions is None:
+        raise WrongUse(
+            "--archive gets sessions when they are deleted, and none is: give --keep-days or --keep-sessions, too"
+        )
     if args.store is not None and not args.store.strip():
         raise WrongUse("--store is empty: give a file or a URL")
     if not args.answer_timeout > 0:

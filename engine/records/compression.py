@@ -143,6 +143,11 @@ def create_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         part.unlink(missing_ok=True)
 
 
+def new_compressor() -> Any:
+    """Return a compressor for one frame: `compress(data)` for each piece, then `flush()`; both return bytes."""
+    return _zstd().ZstdCompressor(level=LEVEL)
+
+
 def _zstd() -> Any:
     """Return the zstd library, imported on first use because most records are not compressed."""
     if sys.version_info >= (3, 14):

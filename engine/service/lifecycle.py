@@ -8,22 +8,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
-from ..providers._logging import log_warning
-from ..store.base import Orphan, Store, StoreError
+from ..store.base import Orphan, Store
 from .active import ActiveSessions
 from .dispatch import QueueDispatcher
 from .membership import QUEUE, RETRY_SECONDS, LeaseKeeper
 from .queue_worker import QueueWorker
+from .session_retention import SessionRetention
 from .supervisor import RunSupervisor
 
-FORGET_SECONDS = 3600.0
-"""Seconds between two deletions of old sessions."""
 NOT_JOINED = "this process could not join the others on the store yet"
 
 
@@ -37,16 +34,14 @@ class Lifecycle:
         active_sessions: ActiveSessions,
         supervisor: RunSupervisor,
         lease_keeper: LeaseKeeper,
-        *,
-        keep_days: float | None,
-        keep_sessions: int | None,
+        retention: SessionRetention,
     ) -> None:
         self._agents = agents
         self._store = store
         self._active_sessions = active_sessions
         self._supervisor = supervisor
         self._lease_keeper = lease_keeper
-        self._keep_days, self._keep_sessions = keep_days, keep_sessions
+        self._retention = retention
         self._queue: Queue | None = None
         self._dispatcher: QueueDispatcher | None = None
         self._worker: QueueWorker | None = None
@@ -71,10 +66,14 @@ class Lifecycle:
         self._contexts.append(make)
 
     async def open(self) -> None:
-        """Open everything. Raises WrongUse if it is open already, StoreError, or ConnectionError (from the queue)."""
+        """Open everything.
+
+        Raises WrongUse if it is open already or its archive refuses, StoreError, or ConnectionError (from the queue).
+        """
         if self._stack is not None:
             raise WrongUse("the service is already open: enter it only once, in the lifespan of the app")
         async with AsyncExitStack() as stack:
+            await self._retention.check()
             await self._store.open()
             stack.push_async_callback(self._store.close)
             if self._queue is not None:
@@ -84,7 +83,7 @@ class Lifecycle:
                 await stack.enter_async_context(engine.connected())
             await stack.enter_async_context(self._keep_membership())
             self._store.listen(self._on_store_changes)
-            for chore in (self._forget_old_sessions(), self._resubmit_lost_runs()):
+            for chore in (self._retention.run(), self._resubmit_lost_runs()):
                 stack.callback(
                     asyncio.create_task(chore, name=f"endstop {getattr(chore, '__qualname__', 'chore')}").cancel
                 )
@@ -185,28 +184,6 @@ class Lifecycle:
         while finished and finished[0][0] < monotonic() - older_than:
             await self._queue.drop(finished[0][1])
             finished.popleft()
-
-    # ---- old sessions
-
-    async def _forget_old_sessions(self) -> None:
-        """Delete sessions that are too old or too many, now and every hour."""
-        if self._keep_days is None and self._keep_sessions is None:
-            return
-        while True:
-            try:
-                await self._store.forget(before=self._oldest_to_keep(), keep=self._keep_sessions)
-            except StoreError as error:
-                log_warning("old sessions could not be deleted", error=str(error))
-            await asyncio.sleep(FORGET_SECONDS)
-
-    def _oldest_to_keep(self) -> str | None:
-        """Return the time before whose last event sessions are deleted; None: no session is deleted for its age."""
-        if self._keep_days is None:
-            return None
-        try:
-            return (datetime.now(UTC) - timedelta(days=self._keep_days)).isoformat(timespec="milliseconds")
-        except OverflowError:  # before the year 1: no session is that old
-            return None
 
 
 async def _wait_any(*events: asyncio.Event) -> None:

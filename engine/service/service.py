@@ -28,6 +28,8 @@ from ..decision.wrong_calls import checked
 from ..durability import Queue, Reachable
 from ..engine import Engine
 from ..message_history import read_history
+from ..objects.object_store import ObjectStore
+from ..objects.object_url import object_store_at
 from ..store.base import GOING, LEASE, NewSession, Store, StoredMessage, StoredSession
 from ..store.url import store_at
 from ..until_settings import UntilSettings, with_session_until
@@ -54,7 +56,9 @@ from .membership import QUEUE, LeaseKeeper
 from .queue_worker import QueueWorker
 from .readiness import Readiness
 from .service_metrics import RECEIVED_ALARMS, RECEIVED_OPEN, RECEIVED_SESSIONS, RECEIVED_SPANS, ServiceMetrics
+from .session_archive import SessionArchive
 from .session_queries import SessionQueries, session_and_active
+from .session_retention import SessionRetention
 from .span_receiver import Receiving, SpanReceiver
 from .supervisor import RunSupervisor, clock_of
 
@@ -72,6 +76,8 @@ class Service(SessionQueries):
         With a queue more wait: the limit is the queue's, for all processes together (`Dbos(running_each=...)`).
     keep_days: days after its last event when an ended session is deleted; None: never.
     keep_sessions: how many ended sessions are kept, the latest ones; None: all.
+    archive: where the record of a session is put before it is deleted by age or number: a folder, `s3://BUCKET/PREFIX`
+        or an object store. If that fails, the session stays. None: nowhere.
     heartbeat: seconds without an event after which `follow_run` and `follow_session` yield an empty sequence.
     queue: distributes runs to all processes that work for it; see `durable/`. None: runs start in this process.
     works: with a queue: if true, this process executes runs from it, at most `max_running` at once; if false, it only
@@ -100,6 +106,7 @@ class Service(SessionQueries):
         max_running_each: int | None = None,
         keep_days: float | None = None,
         keep_sessions: int | None = None,
+        archive: ObjectStore | str | None = None,
         heartbeat: float = HEARTBEAT_SECONDS,
         queue: Queue | None = None,
         works: bool = True,
@@ -133,14 +140,22 @@ class Service(SessionQueries):
         supervisor = self._supervisor = RunSupervisor(
             self.store, self._active_sessions, lease_keeper, self.metrics, shared=queue is not None
         )
+        if archive is not None and keep_days is None and keep_sessions is None:
+            raise WrongUse("archive gets sessions when they are deleted: give keep_days or keep_sessions, too")
+        objects = object_store_at(archive) if isinstance(archive, str) else archive
+        retention = SessionRetention(
+            self.store,
+            keep_days=keep_days,
+            keep_sessions=keep_sessions,
+            archive=None if objects is None else SessionArchive(self.store, objects, self.metrics),
+        )
         self._lifecycle = Lifecycle(
             self.agents,
             self.store,
             self._active_sessions,
             supervisor,
             lease_keeper,
-            keep_days=keep_days,
-            keep_sessions=keep_sessions,
+            retention,
         )
         self._dispatcher: LocalDispatcher | QueueDispatcher
         if queue is None:

@@ -65,7 +65,14 @@ EVICTED = Metric(
 LEASES_LOST = Metric(
     name="endstop_leases_lost_total", kind="counter", meaning="How often this process was evicted, alive",
 )  # fmt: skip
-SERVICE_METRICS = (RUNNING, START_SECONDS, PUT_BACK, LOST, EVICTED, LEASES_LOST)
+ARCHIVED = Metric(
+    name="endstop_sessions_archived_total", kind="counter", meaning="Ended sessions put into the archive",
+)  # fmt: skip
+ARCHIVE_FAILURES = Metric(
+    name="endstop_archive_failures_total", kind="counter",
+    meaning="How often the archive could not be written; the sessions stay in the store, and it is tried again",
+)  # fmt: skip
+SERVICE_METRICS = (RUNNING, START_SECONDS, PUT_BACK, LOST, EVICTED, LEASES_LOST, ARCHIVED, ARCHIVE_FAILURES)
 
 REQUESTS = Metric(
     name="endstop_http_requests_total", kind="counter", labels=("method", "route", "status"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from msgspec.structs import replace
 
@@ -125,11 +126,18 @@ class SessionQueries:
 
     async def record(self, session: StoredSession) -> AsyncGenerator[bytes, None]:
         """Yield the session as a record file, in pieces."""
-        header = Header(session_id=session.id, created_at=session.created_at, engine=__version__)
-        yield encode_line(header) + b"\n"
-        for run in await self.store.runs(session.id):
-            seq = 0
-            while pages := await self.store.pages(run.id, after=seq):
-                for page in pages:
-                    yield page.lines
-                seq = pages[-1].last_seq
+        async with aclosing(session_record(self.store, session)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+
+async def session_record(store: Store, session: StoredSession) -> AsyncGenerator[bytes, None]:
+    """Yield a stored session as a record file, in pieces."""
+    header = Header(session_id=session.id, created_at=session.created_at, engine=__version__)
+    yield encode_line(header) + b"\n"
+    for run in await store.runs(session.id):
+        seq = 0
+        while pages := await store.pages(run.id, after=seq):
+            for page in pages:
+                yield page.lines
+            seq = pages[-1].last_seq

@@ -20,7 +20,7 @@ written for a claim is refused once there is a later one, even if the same proce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
@@ -32,9 +32,9 @@ from ..decision.wrong_calls import CheckedStruct, ExplainedStruct
 from ..durability import RunLost
 
 __all__ = [
-    "GOING", "LEASE", "EventBatch", "LeaseLost", "Membership", "NewSession", "Orphan", "Overview", "Page", "Process",
-    "QueuedRun", "SequenceConflict", "SessionBusy", "SessionFilter", "SessionLocked", "SessionStatus", "Store",
-    "StoreError", "StoredMessage", "StoredProcess", "StoredRun", "StoredSession",
+    "GOING", "LEASE", "Archive", "EventBatch", "LeaseLost", "Membership", "NewSession", "Orphan", "Overview", "Page",
+    "Process", "QueuedRun", "SequenceConflict", "SessionBusy", "SessionFilter", "SessionLocked", "SessionStatus",
+    "Store", "StoreError", "StoredMessage", "StoredProcess", "StoredRun", "StoredSession",
 ]  # fmt: skip
 
 SessionStatus = Literal[
@@ -70,6 +70,11 @@ class SequenceConflict(StoreError):
 
 class SessionBusy(StoreError):
     """The session is running or queued already."""
+
+
+Archive = Callable[[Sequence[str]], Awaitable[Mapping[str, int]]]
+"""Keeps sessions elsewhere before they are deleted. Takes their ids, and returns those that are kept now, each with
+`StoredSession.token` as it was."""
 
 
 class NewSession(ExplainedStruct, frozen=True, kw_only=True):
@@ -434,10 +439,14 @@ class Store(Membership, Protocol):
         """Delete a session with all that belongs to it, its sub-agents included; False if there is none."""
         ...
 
-    async def forget(self, *, before: str | None = None, keep: int | None = None) -> int:
+    async def forget(
+        self, *, before: str | None = None, keep: int | None = None, archive: Archive | None = None
+    ) -> int:
         """Delete ended sessions: those last updated before a time, and all but the `keep` latest; returns how many.
 
-        Sessions that are queued, running, interrupted or awaiting input stay.
+        Sessions that are queued, running, interrupted or awaiting input stay. archive: awaited before sessions are
+        deleted; those that it has not archived stay, and so do those with a later claim than it has seen. What it
+        raises is raised, and nothing more is deleted.
         """
         ...
 

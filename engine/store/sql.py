@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from ..decision import WrongUse
 from . import leases, queries
 from .base import (
+    Archive,
     EventBatch,
     NewSession,
     Orphan,
@@ -127,7 +128,9 @@ class SqlStore:
         """Implement `Store.delete`."""
         return await self._write(lambda transaction: transaction.delete([session_id])) > 0
 
-    async def forget(self, *, before: str | None = None, keep: int | None = None) -> int:
+    async def forget(
+        self, *, before: str | None = None, keep: int | None = None, archive: Archive | None = None
+    ) -> int:
         """Implement `Store.forget`. Raises WrongUse if `before` is not a time or `keep` is negative."""
         if keep is not None and keep < 0:
             raise WrongUse(f"keep is {keep}, and must be 0 or more")
@@ -136,9 +139,10 @@ class SqlStore:
             last.append(beyond)
         count = 0
         while last and (ids := await self._read(queries.expired, max(last), CHUNK)):
-            deleted = await self._write(partial(Transaction.delete, ids=ids, ended=True))
+            tokens = None if archive is None else await archive(ids)
+            deleted = await self._write(partial(Transaction.delete_ended, ids=ids, tokens=tokens))
             count += deleted
-            if not deleted:  # another process has deleted them
+            if not deleted:  # another process has deleted them, or they could not be archived
                 break
         return count
 

@@ -7,7 +7,7 @@ processes that want the same session, the second one sees what the first one did
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -163,11 +163,24 @@ class Transaction:
         """Delete the messages that no run has received."""
         self._execute(delete(MESSAGES).where(MESSAGES.c.session_id == session_id))
 
-    def delete(self, ids: Sequence[str], *, ended: bool = False) -> int:
-        """Delete sessions with all that belongs to them; returns how many. ended: only those that have ended."""
+    def delete(self, ids: Sequence[str]) -> int:
+        """Delete sessions with all that belongs to them; returns how many."""
         self.flush()
-        chosen = select(SESSIONS.c.id).where(SESSIONS.c.id.in_(ids))
-        found = list(self._execute(chosen.where(DELETABLE) if ended else chosen).scalars())
+        found = list(self._execute(select(SESSIONS.c.id).where(SESSIONS.c.id.in_(ids))).scalars())
+        return self._delete_whole(found)
+
+    def delete_ended(self, ids: Sequence[str], tokens: Mapping[str, int] | None = None) -> int:
+        """Delete those of these sessions that have ended; returns how many.
+
+        tokens: delete only these, and only if their latest claim has this token; None: all.
+        """
+        self.flush()
+        chosen = select(SESSIONS.c.id, SESSIONS.c.token).where(SESSIONS.c.id.in_(ids), DELETABLE)
+        rows = self._execute(chosen.order_by(SESSIONS.c.id).with_for_update())  # no run begins between this and the end
+        return self._delete_whole([row.id for row in rows if tokens is None or tokens.get(row.id) == row.token])
+
+    def _delete_whole(self, found: Sequence[str]) -> int:
+        """Delete these sessions, which exist, with all that belongs to them; returns how many they are."""
         whole = [*found, *self._subagents_of(found)]
         self.claims.changed.update(whole)
         self.claims.forget(*whole)

@@ -281,7 +281,8 @@ class Catalog:
 
 def _find_subagent(callers: Sequence[Path], session_id: str) -> Path | None:
     """Return the record of a sub-agent of one of these sessions, or of a sub-agent of a sub-agent."""
-    ending = subagent_file("", session_id)
+    name = subagent_file("", session_id).removesuffix(".jsonl")
+    endings = tuple(name + suffix for suffix in RECORD_SUFFIXES)
     waiting = list(callers)
     for caller in waiting:  # this list grows, because sub-agents have sub-agents
         try:
@@ -289,7 +290,7 @@ def _find_subagent(callers: Sequence[Path], session_id: str) -> Path | None:
         except OSError:  # most records have no such folder
             continue
         for entry in found:
-            if entry.name.endswith(ending):
+            if entry.name.endswith(endings):
                 return Path(entry.path)
         waiting += [Path(entry.path) for entry in found if entry.name.endswith(RECORD_SUFFIXES)]
     return None

@@ -72,6 +72,8 @@ class HttpServer:
     grace: float
     keep_days: float | None
     keep_sessions: int | None
+    archive: str | None
+    """Where the record of a session is put before it is deleted; None: nowhere."""
     max_running: int
     max_running_each: int | None
     """Without a queue: how many sessions of one owner may run at once; None: any number."""
@@ -110,6 +112,7 @@ class HttpServer:
                 grace=self.grace,
                 keep_days=self.keep_days,
                 keep_sessions=self.keep_sessions,
+                archive=self.archive,
                 max_running=self.max_running,
                 max_running_each=self.max_running_each,
                 queue=self.queue,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -236,6 +237,39 @@ async def test_ended_sessions_are_forgotten_by_age_and_by_number_and_others_stay
     for wrong in ({"before": "yesterday"}, {"keep": -1}):
         with pytest.raises(WrongUse):
             await store.forget(**wrong)
+
+
+async def test_only_what_was_archived_as_it_is_now_is_forgotten(store: SqlStore) -> None:
+    for number in range(4):
+        await ended(store, f"old_{number}", second=number)
+    asked: list[list[str]] = []
+
+    async def archive(ids: Sequence[str]) -> dict[str, int]:
+        asked.append(list(ids))
+        if len(asked) > 1:
+            return {}
+        found = {id: one.token for id in ids if (one := await store.session(id)) is not None}
+        for_another_run = ids[1]
+        await store.commit(beginning(run="run_more", of=for_another_run, second=50))
+        await store.commit(ending(3, 4, run="run_more", of=for_another_run, second=51))
+        del found[ids[2]]
+        return found
+
+    assert await store.forget(before=at(60), archive=archive) == 2
+    assert asked[0] == [f"old_{number}" for number in range(4)]
+    left = (await store.sessions())[0]
+    assert [(one.id, one.runs) for one in left] == [("old_2", 1), ("old_1", 2)]
+
+
+async def test_an_archive_that_fails_keeps_everything(store: SqlStore) -> None:
+    await ended(store, "old")
+
+    async def archive(ids: Sequence[str]) -> dict[str, int]:
+        raise OSError("away")
+
+    with pytest.raises(OSError, match="away"):
+        await store.forget(keep=0, archive=archive)
+    assert len((await store.sessions())[0]) == 1
 
 
 async def test_readers_see_what_was_committed_before_they_asked(store: SqlStore) -> None:

@@ -1,0 +1,1 @@
+"""Object stores: bytes under keys, in a folder or in a bucket of an S3-compatible service."""
