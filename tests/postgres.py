@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count
@@ -50,10 +50,17 @@ class Server:
     """A cluster, made when it is entered and removed when it is left. Raises Missing.
 
     durable: wait for the disk as a server in earnest does. also: another address of this machine to listen on.
-    connections: so many are let in at once; None: as many as the tests need.
+    connections: so many are let in at once; None: as many as the tests need. settings: more settings of the server.
     """
 
-    def __init__(self, *, durable: bool = False, also: str | None = None, connections: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        durable: bool = False,
+        also: str | None = None,
+        connections: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self._bin = _binaries()
         self._as = unprivileged()
         self._settings = dict(_SETTINGS)
@@ -61,6 +68,7 @@ class Server:
             self._settings.update(fsync="on", full_page_writes="on", autovacuum="on")
         if connections is not None:
             self._settings["max_connections"] = str(connections)
+        self._settings.update(settings or {})
         self._also = also
         if also is not None:
             self._settings["listen_addresses"] = f"127.0.0.1,{also}"
