@@ -28,6 +28,7 @@ from .base import (
     StoredMessage,
     StoreError,
 )
+from .bulk_writes import add_steps, insert_pages
 from .database_schema import DELETABLE, MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .leases import now
 
@@ -36,12 +37,6 @@ LAST_SEQ = (
 ).scalar_subquery()
 """A subquery for the number of a run's latest event, from its last page; None without pages."""
 _STEP = b'{"type":"STEP_FINISHED"'
-_ADD_STEPS = (
-    update(RUNS)
-    .where(RUNS.c.key == bindparam("of"))
-    .values(steps=RUNS.c.steps + bindparam("more"), updated_at=bindparam("at"))
-)
-
 _NOT_QUEUED = {"queued": None, "job": None}
 _RESUMED = b'{"type":"RUN_RESUMED"'
 
@@ -188,9 +183,9 @@ class Transaction:
         pages, self._pages = self._pages, []
         steps, self._steps = self._steps, {}
         if pages:
-            self._execute(insert(PAGES), pages)
+            insert_pages(self.connection, pages)
         if steps:
-            self._execute(_ADD_STEPS, [{"of": key, "more": more, "at": at} for key, (more, at) in steps.items()])
+            add_steps(self.connection, [{"of": key, "more": more, "at": at} for key, (more, at) in steps.items()])
 
     def on_committed(self) -> None:
         """Add the new ends of runs and the new claims to what is known. Call this after the commit."""
