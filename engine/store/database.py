@@ -174,9 +174,10 @@ class Postgresql(Database):
         self.display_name = shown
         self.secrets = secrets
         self.write_engine = self._engine(url, pool_size=1)
-        self.read_engine = self._engine(url, pool_size=READERS)
+        # a transaction of queries would not see one state of the database either, and takes two more statements
+        self.read_engine = self._engine(url, pool_size=READERS, isolation_level="AUTOCOMMIT")
         soon = {**KEEPALIVE_OPTIONS, "connect_timeout": str(int(LEASE_TIMEOUT_SECONDS))}
-        self.lease_engine = self._engine(url, soon, pool_size=1)
+        self.lease_engine = self._engine(url, soon, pool_size=1, pool_pre_ping=True)
         self.listen_engine = self._engine(url, soon, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
     def prepare(self) -> None:

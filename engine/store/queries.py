@@ -1,4 +1,4 @@
-"""Queries: everything that is read from a store, each in its own transaction."""
+"""Queries: everything that is read from a store."""
 
 from __future__ import annotations
 
