@@ -100,6 +100,7 @@ async def _claim_and_run(store: SqlStore) -> None:
     await store.processes()
     await store.queue(waiting(new=session()))
     await store.queued()
+    await store.overview()
     await store.claim("session_1", "run_1")
     await store.commit(beginning(2))
     await store.request_cancel("session_1", "user")
