@@ -37,7 +37,11 @@ def _given(*columns: Column[Any]) -> TableValuedAlias:
 
 
 _pages = _given(
-    Column("run", BigInteger), Column("first_seq", Integer), Column("last_seq", Integer), Column("lines", LargeBinary)
+    Column("run", BigInteger),
+    Column("first_seq", Integer),
+    Column("last_seq", Integer),
+    Column("lines", LargeBinary),
+    Column("size", Integer),
 )
 _PAGES_OF_ARRAYS = insert(PAGES).from_select(_pages.c.keys(), select(_pages))
 _steps = _given(Column("of", BigInteger), Column("more", Integer), Column("at", Text))

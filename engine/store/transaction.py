@@ -31,6 +31,7 @@ from .base import (
 from .bulk_writes import add_steps, insert_pages
 from .database_schema import DELETABLE, MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .leases import now
+from .page_codec import compress_page, expand_page
 
 LAST_SEQ = (
     select(PAGES.c.last_seq).where(PAGES.c.run == RUNS.c.key).order_by(PAGES.c.first_seq.desc()).limit(1)
@@ -130,9 +131,7 @@ class Transaction:
         if batch.resumed:
             self._resume(batch)
         token = self.claims.check_own(batch.session_id, batch.token)
-        self._pages.append(
-            {"run": tail.key, "first_seq": batch.first_seq, "last_seq": batch.last_seq, "lines": batch.lines}
-        )
+        self._pages.append({"run": tail.key, **_page(batch)})
         self._new_tails[batch.run_id] = RunTail(tail.key, batch.last_seq)
         if batch.finished is not None:
             self._finish(batch, tail.key)
@@ -264,8 +263,8 @@ class Transaction:
         After a broken commit the caller submits the same events again, and perhaps more.
         """
         of_it = PAGES.c.first_seq.between(batch.first_seq, batch.last_seq)
-        there = select(PAGES.c.lines).where(PAGES.c.run == tail.key, of_it).order_by(PAGES.c.first_seq)
-        stored = b"".join(map(bytes, self._execute(there).scalars()))
+        there = select(PAGES.c.lines, PAGES.c.size).where(PAGES.c.run == tail.key, of_it).order_by(PAGES.c.first_seq)
+        stored = b"".join(stored_lines(row) for row in self._execute(there))
         if not stored or not (batch.lines.startswith(stored) or stored.startswith(batch.lines)):
             raise SequenceConflict(
                 f"events {batch.first_seq} to {batch.last_seq} of {batch.run_id} cannot be stored: "
@@ -544,6 +543,19 @@ class Claims:
 
     def _members(self, ids: set[str]) -> set[str]:
         return set(self._execute(select(PROCESSES.c.id).where(PROCESSES.c.id.in_(ids))).scalars()) if ids else set()
+
+
+def stored_lines(page: Row[Any]) -> bytes:
+    """Return the lines of a stored page. Raises StoreError if it is damaged."""
+    return bytes(page.lines) if page.size is None else expand_page(bytes(page.lines), page.size)
+
+
+def _page(batch: EventBatch) -> dict[str, Any]:
+    """Return the columns of a batch's page but for its run; compressed if that makes it smaller."""
+    frame = compress_page(batch.lines) if batch.compress else batch.lines
+    smaller = len(frame) < len(batch.lines)
+    stored = {"lines": frame, "size": len(batch.lines)} if smaller else {"lines": batch.lines, "size": None}
+    return {"first_seq": batch.first_seq, "last_seq": batch.last_seq, **stored}
 
 
 def _notifications(process_id: str, ids: set[str]) -> Iterator[str]:
