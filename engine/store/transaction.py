@@ -115,7 +115,7 @@ class Transaction:
         """Add a session, running and held by the process that writes."""
         if self._check_first and self._exists(session):
             return
-        self.claims.add(session, "running")
+        self.claims.add(session)
 
     def commit(self, batch: EventBatch) -> int:
         """Add a batch of a run; returns the token of the claim for which it was written.
@@ -206,8 +206,8 @@ class Transaction:
         }
         its = RUNS.c.id == batch.run_id
         if begun.was_queued:
-            self._execute(update(RUNS).where(its).values(**values, **_NOT_QUEUED))
-            return RunTail(self._execute(select(RUNS.c.key).where(its)).scalar_one(), 0)
+            waited = update(RUNS).where(its).values(**values, **_NOT_QUEUED).returning(RUNS.c.key)
+            return RunTail(self._execute(waited).scalar_one(), 0)
         own = {"id": batch.run_id, "session_id": batch.session_id, "number": begun.number}
         row = {**values, **own, "steps": 0, "resumed_at": b"[]"}
         return RunTail(self._execute(insert(RUNS).returning(RUNS.c.key), row).scalar_one(), 0)
@@ -330,12 +330,14 @@ class Claims:
             for payload in _notifications(self._process.id, self.changed):
                 self._execute(select(func.pg_notify(CHANNEL, payload)))
 
-    def add(self, session: NewSession, status: str) -> None:
-        """Add a session."""
+    def add(self, session: NewSession, first: QueuedRun | None = None) -> None:
+        """Add a session: running and held by this process, or queued with its first run."""
         values = {name: getattr(session, name) for name in session.__struct_fields__}
-        values |= {"status": status, "updated_at": session.created_at, "runs": 0, "questions": b"[]"}
         values["metadata"] = msgspec.json.encode(session.metadata) if session.metadata else None
-        self._execute(insert(SESSIONS), {**values, "holder": self._id if status == "running" else None})
+        state = {"status": "running", "updated_at": session.created_at, "runs": 0, "holder": self._id, "run_id": None}
+        if first is not None:
+            state = {"status": "queued", "updated_at": first.at, "runs": 1, "holder": None, "run_id": first.run_id}
+        self._execute(insert(SESSIONS), {**values, **state, "questions": b"[]"})
 
     def begin(self, batch: EventBatch) -> StartedRun:
         """Start or resume the run of a batch for its claim, or if it has none, for a new one. Raises SessionLocked."""
@@ -349,13 +351,17 @@ class Claims:
         again |= {"token": SESSIONS.c.token + 1} if batch.token is None else {}
         one_more = {"runs": SESSIONS.c.runs + 1} if batch.started else {}
         its = update(SESSIONS).where(SESSIONS.c.id == batch.session_id).returning(SESSIONS.c.runs, SESSIONS.c.token)
-        free = [or_(SESSIONS.c.holder.is_(None), SESSIONS.c.holder == self._id), SESSIONS.c.status != "queued"]
-        if batch.token is not None:
-            free = [SESSIONS.c.holder == self._id, SESSIONS.c.token == batch.token, SESSIONS.c.status != "queued"]
-        row = self._execute(its.where(*free).values(**again, **one_more)).first()
+        if batch.token is None:  # in most cases a run that did not wait
+            waited, more = False, one_more
+            ready = [or_(SESSIONS.c.holder.is_(None), SESSIONS.c.holder == self._id), SESSIONS.c.status != "queued"]
+        else:  # in most cases one that was claimed from the queue
+            waited, more = True, {}
+            ready = [SESSIONS.c.holder == self._id, SESSIONS.c.token == batch.token]
+            ready += [SESSIONS.c.status == "queued", SESSIONS.c.run_id == batch.run_id]
+        row = self._execute(its.where(*ready).values(**again, **more)).first()
         if row is not None:
             self._know(batch.session_id, row.token)
-            return StartedRun(row.runs, False)
+            return StartedRun(row.runs, waited)
         found = self._locked(batch.session_id)
         if batch.token is None:
             self._check_free(found)
@@ -405,12 +411,14 @@ class Claims:
         if found is not None and (found.status, found.run_id) == ("queued", run.run_id):
             return
         if found is None and run.new is not None:
-            self.add(run.new, "queued")
-            found = self._locked(run.session_id)
-        elif found is None or run.new is not None:
+            self.add(run.new, run)
+            self._queue_run(run, 1)
+            self.changed.add(run.session_id)
+            return
+        if found is None or run.new is not None:
             problem = "does not exist (any more)" if found is None else "exists already"
             raise StoreError(f"the session {run.session_id} {problem}")
-        elif found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
+        if found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
             raise SessionBusy(f"the session {run.session_id} is {found.status}: {found.run_id}")
         resumed = found.run_id == run.run_id
         if resumed and found.status != "interrupted":
