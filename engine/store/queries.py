@@ -104,7 +104,7 @@ def runs(connection: Connection, session_id: str) -> list[StoredRun]:
 def pages(connection: Connection, run_id: str, after: int, limit: int) -> list[Page]:
     """Return at most `limit` pages, in order, starting with the page that holds the event after number `after`."""
     found = connection.execute(_PAGES, {"of": run_id, "after": after, "most": limit})
-    return [Page(run_id, row.first_seq, row.last_seq, stored_lines(row)) for row in found]
+    return [Page(run_id, first, last, stored_lines(lines, size)) for first, last, lines, size in found]
 
 
 def undelivered_messages(connection: Connection, session_id: str) -> list[StoredMessage]:

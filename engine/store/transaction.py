@@ -264,7 +264,7 @@ class Transaction:
         """
         of_it = PAGES.c.first_seq.between(batch.first_seq, batch.last_seq)
         there = select(PAGES.c.lines, PAGES.c.size).where(PAGES.c.run == tail.key, of_it).order_by(PAGES.c.first_seq)
-        stored = b"".join(stored_lines(row) for row in self._execute(there))
+        stored = b"".join(stored_lines(kept, size) for kept, size in self._execute(there))
         if not stored or not (batch.lines.startswith(stored) or stored.startswith(batch.lines)):
             raise SequenceConflict(
                 f"events {batch.first_seq} to {batch.last_seq} of {batch.run_id} cannot be stored: "
@@ -553,9 +553,9 @@ class Claims:
         return set(self._execute(select(PROCESSES.c.id).where(PROCESSES.c.id.in_(ids))).scalars()) if ids else set()
 
 
-def stored_lines(page: Row[Any]) -> bytes:
-    """Return the lines of a stored page. Raises StoreError if it is damaged."""
-    return bytes(page.lines) if page.size is None else expand_page(bytes(page.lines), page.size)
+def stored_lines(kept: bytes, size: int | None) -> bytes:
+    """Return the lines of a page, given its columns `lines` and `size`. Raises StoreError if it is damaged."""
+    return bytes(kept) if size is None else expand_page(bytes(kept), size)
 
 
 def _page(batch: EventBatch) -> dict[str, Any]:
