@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import pytest
 from alembic import command
@@ -20,7 +20,7 @@ from endstop.store.url import store_at
 from sqlalchemy import text
 
 from ..temporary_store import TemporaryStore
-from .made import all_pages, batch, beginning, ending, lines, session
+from .made import all_pages, batch, beginning, ending, lines, seqs, session
 from .others import process
 
 DIGEST = "716669f4be1858d497d2b4ac0305255f1b49ba0264c79aad95ade453ad0ad077"
@@ -68,17 +68,16 @@ async def test_a_compressed_batch_that_is_submitted_again_is_no_conflict(store: 
     assert b"".join(page.lines for page in await all_pages(store)) == lines(1, 25)
 
 
-async def test_a_downgrade_expands_pages(empty_place: str) -> None:
-    store = store_at(empty_place)
-    await store.open()
+@pytest.mark.parametrize("compress", [False, True])
+async def test_a_downgrade_leaves_no_page_that_cannot_be_read(store: SqlStore, compress: bool) -> None:
     await store.add(session())
-    await store.commit(beginning(20, compress=True))
+    await store.commit(beginning(20, compress=compress))
     with store._database.lease_engine.connect() as connection, connection.begin() as transaction:
         configured = {"connection": connection, "version_table": VERSION_TABLE}
-        command.downgrade(database._config(configure=configured), "0006")
-        assert bytes(connection.execute(text("SELECT lines FROM endstop_pages")).scalar_one()) == lines(1, 20)
+        with pytest.raises(RuntimeError, match="compressed") if compress else nullcontext():
+            command.downgrade(database._config(configure=configured), "0006")
         transaction.rollback()  # later tests get these tables, too
-    await store.close()
+    assert seqs(await all_pages(store)) == list(range(1, 21))
 
 
 @pytest.mark.parametrize(("reads", "compressed"), [("2", False), ("3", True)])
