@@ -180,6 +180,6 @@ class Queue(Protocol):
         """
         ...
 
-    async def drop(self, run_id: str) -> None:
-        """Delete a run and its stored results. A process that executes the run gets RunLost."""
+    async def drop(self, *run_ids: str) -> None:
+        """Delete runs and their stored results. A process that executes one of them gets RunLost."""
         ...

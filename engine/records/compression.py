@@ -58,7 +58,7 @@ def decompress(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
     if block.startswith(GZIP_MAGIC):
         yield from _decompress_gzip(block, file)
         return
-    zstd, empty = _zstd(), 0
+    zstd, empty = zstd_library(), 0
     try:
         while block and empty < MAX_EMPTY_FRAMES:
             frame = zstd.ZstdDecompressor()
@@ -132,7 +132,7 @@ def create_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     try:
         with open(part, "wb") as file:
             if target.suffix == SUFFIX:
-                with _zstd().ZstdFile(file, "wb", level=LEVEL) as compressed:
+                with zstd_library().ZstdFile(file, "wb", level=LEVEL) as compressed:
                     yield compressed
             else:
                 yield file
@@ -145,10 +145,10 @@ def create_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 def new_compressor() -> Any:
     """Return a compressor for one frame: `compress(data)` for each piece, then `flush()`; both return bytes."""
-    return _zstd().ZstdCompressor(level=LEVEL)
+    return zstd_library().ZstdCompressor(level=LEVEL)
 
 
-def _zstd() -> Any:
+def zstd_library() -> Any:
     """Return the zstd library, imported on first use because most records are not compressed."""
     if sys.version_info >= (3, 14):
         from compression import zstd

@@ -248,8 +248,7 @@ class QueueDispatcher:
         runs = await self._store.runs(session_id)
         await self._store.delete(session_id)
         with suppress(ConnectionError):
-            for run in runs:
-                await self._queue.drop(run.id)
+            await self._queue.drop(*(run.id for run in runs))
 
     async def adopt(self, orphans: Sequence[Orphan]) -> None:
         """Put the runs of dead processes back into the queue, for any process to continue."""

@@ -45,6 +45,7 @@ class EventBuffer:
         the store are reported to it. None: one of a process that shares the store with nobody.
     flush_interval: seconds until an event is stored even without a flush. With it a flush waits for an unreachable
         store, however long, instead of ending the run. None: only a flush and `COMMIT_EVENTS` store events.
+    compress: let the store compress the events; see `EventBatch.compress`.
     outages: log that the run waits for the store; shared by the runs of a process.
     counter: counts what happens. None: nothing does.
     """
@@ -64,6 +65,7 @@ class EventBuffer:
         ownership: RunOwnership | None = None,
         flush_interval: float | None = None,
         deduplicate: bool = True,
+        compress: bool = False,
         outages: Outages | None = None,
         counter: RunCounter | None = None,
     ) -> None:
@@ -87,6 +89,7 @@ class EventBuffer:
         self.notifier = Notifier()
         """Notified of each event."""
         self._counter = counter
+        self._compress = compress
         self._deduplicator = Deduplicator(in_file=False) if deduplicate else None
         self._pending: list[bytes] = []
         """Lines that are not stored yet, from number `_stored + 1` on."""
@@ -231,6 +234,7 @@ class EventBuffer:
             first_seq=self._stored + 1,
             last_seq=last,
             lines=b"\n".join(self._pending) + b"\n",
+            compress=self._compress,
             at=self._now(),
             started=next((e for e in self._indexed if isinstance(e, RunStarted)), None),
             resumed=any(isinstance(e, RunResumed) for e in self._indexed),

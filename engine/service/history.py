@@ -25,9 +25,11 @@ async def stored_runs(store: Store, session_id: str) -> list[RecordedRun]:
     """Return the runs of a session that have begun."""
     runs = []
     for run in await store.runs(session_id):
+        if not run.last_seq:
+            continue
         pages = await _all_pages(store, run.id)
         runs.append(await to_thread.run_sync(_read, pages))
-    return [run for run in runs if run.events]
+    return runs
 
 
 async def was_answered(store: Store, session_id: str, call_id: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
+from itertools import islice
 from time import monotonic
 
 from ..decision import WrongUse
@@ -21,6 +22,8 @@ from .queue_worker import QueueWorker
 from .session_retention import SessionRetention
 from .supervisor import RunSupervisor
 
+DROPPED_AT_ONCE = 100
+"""How many ended runs are deleted from the queue at a time."""
 NOT_JOINED = "this process could not join the others on the store yet"
 
 
@@ -180,10 +183,11 @@ class Lifecycle:
         """Delete from the queue this process's runs that ended over `older_than` seconds ago; the store keeps them."""
         if self._queue is None or self._worker is None:
             return
-        finished = self._worker.finished
-        while finished and finished[0][0] < monotonic() - older_than:
-            await self._queue.drop(finished[0][1])
-            finished.popleft()
+        finished, latest = self._worker.finished, monotonic() - older_than
+        while due := [run_id for ended, run_id in islice(finished, DROPPED_AT_ONCE) if ended < latest]:
+            await self._queue.drop(*due)
+            for _ in due:
+                finished.popleft()
 
 
 async def _wait_any(*events: asyncio.Event) -> None:

@@ -20,7 +20,7 @@ from ..decision.errors import error_text
 from ..providers._logging import log_warning
 from ..providers._outage import Outage
 from ..store.base import Orphan, Process, Store, StoreError
-from ..store.leases import all_restore_messages, evict_dead, this_process
+from ..store.leases import all_read_pages, evict_dead, this_process
 from .ownership import HeldLease
 from .service_metrics import EVICTED, LEASES_LOST
 
@@ -61,8 +61,8 @@ class LeaseKeeper:
         self._renew_requested = asyncio.Event()
         self.held = HeldLease("")
         """The lease that this process has now, or had last."""
-        self.peers_restore_messages = False
-        """Whether each process of this store reads responses without their texts; until that is known, False."""
+        self.peers_read_pages = False
+        """Whether each process of this store reads pages of `PAGE_FORMAT`; until that is known, False."""
         self._evicts_from = 0.0
         self._eviction: asyncio.Task[None] | None = None
         self._store_outage = Outage("the store is unreachable")
@@ -148,8 +148,8 @@ class LeaseKeeper:
         for dead in await evict_dead(self._store, by_lease=monotonic() >= self._evicts_from):
             self._metrics.add(EVICTED)
             log_warning("evicted a dead process", process_id=dead.id, host=dead.host, pid=dead.pid)
-        if not self.peers_restore_messages:  # it stays so: the store refuses older processes that start later
-            self.peers_restore_messages = await all_restore_messages(self._store)
+        if not self.peers_read_pages:  # it stays so: the store refuses older processes that start later
+            self.peers_read_pages = await all_read_pages(self._store)
         orphans = await self._store.orphans()
         if orphans:
             await adopt(orphans)

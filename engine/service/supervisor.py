@@ -150,7 +150,8 @@ class RunSupervisor:
             resumed=resumed,
             ownership=ownership,
             flush_interval=FLUSH_INTERVAL if self._shared else None,
-            deduplicate=self._lease_keeper.peers_restore_messages,
+            deduplicate=self._lease_keeper.peers_read_pages,
+            compress=self._lease_keeper.peers_read_pages,
             outages=self.outages,
             counter=RunCounter(self.metrics, subagent=subagent),
         )

@@ -194,6 +194,9 @@ class EventBatch(Struct, frozen=True, kw_only=True):
     last_seq: int
     lines: bytes
     """The events as lines of a record, each with its newline."""
+    compress: bool = False
+    """Whether the store may keep them in a form that processes of versions before format 3 of pages cannot read
+    (`leases.PAGE_FORMAT`). What is read from it is the same."""
     at: str
     """When the batch was submitted."""
     started: RunStarted | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -174,9 +174,10 @@ class Postgresql(Database):
         self.display_name = shown
         self.secrets = secrets
         self.write_engine = self._engine(url, pool_size=1)
-        self.read_engine = self._engine(url, pool_size=READERS)
+        # a transaction of queries would not see one state of the database either, and takes two more statements
+        self.read_engine = self._engine(url, pool_size=READERS, isolation_level="AUTOCOMMIT")
         soon = {**KEEPALIVE_OPTIONS, "connect_timeout": str(int(LEASE_TIMEOUT_SECONDS))}
-        self.lease_engine = self._engine(url, soon, pool_size=1)
+        self.lease_engine = self._engine(url, soon, pool_size=1, pool_pre_ping=True)
         self.listen_engine = self._engine(url, soon, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
     def prepare(self) -> None:
@@ -193,20 +194,8 @@ class Postgresql(Database):
         }
         settings = {name: value for name, value in (settings | dict(more or {})).items() if name not in url.query}
         if "poolclass" not in pool:
-            pool |= {"pool_pre_ping": True, "max_overflow": 0, "pool_recycle": 3600}
-        engine = create_engine(url, connect_args=settings, **pool)
-        event.listen(engine, "do_executemany", _execute_one_by_one)
-        return engine
-
-
-def _execute_one_by_one(cursor: Any, statement: str, rows: Sequence[Any], context: Any) -> bool:
-    """Execute a statement for each row, in place of psycopg's `executemany`, which sends all in one pipeline.
-
-    No timeout of PostgreSQL ends a transaction whose client freezes inside a pipeline: its locks would stay forever.
-    """
-    for row in rows:
-        cursor.execute(statement, row)
-    return True
+            pool |= {"max_overflow": 0, "pool_recycle": 3600}
+        return create_engine(url, connect_args=settings, **pool)
 
 
 def map_db_error(error: Exception, name: str, secrets: tuple[str, ...] = ()) -> StoreError:

@@ -130,8 +130,10 @@ PAGES = Table(
     Column("first_seq", Integer, primary_key=True, autoincrement=False),
     Column("last_seq", Integer, nullable=False),
     Column("lines", LargeBinary, nullable=False),
+    Column("size", Integer),
 )
-"""The events of runs. A short ascending key keeps the runs that grow now close together in the index."""
+"""The events of runs. If `size` is not null, `lines` is compressed (`page_codec.py`), and `size` is how many bytes the
+lines have. A short ascending key keeps the runs that grow now close together in the index."""
 
 MESSAGES = Table(
     "endstop_messages",

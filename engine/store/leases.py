@@ -153,8 +153,9 @@ def processes(connection: Connection) -> list[StoredProcess]:
     ]
 
 
-PAGE_FORMAT = "2"
-"""`Process.about["pages"]`: the major version of the record format that the process reads in pages of events."""
+PAGE_FORMAT = "3"
+"""`Process.about["pages"]`: the newest format of pages that the process reads. Pages of format 2 leave out texts that
+their deltas have; those of format 3 may be compressed, too."""
 
 
 async def evict_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
@@ -173,10 +174,10 @@ async def evict_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
     return dead
 
 
-async def all_restore_messages(store: Store) -> bool:
-    """Return whether every process that shares the store can restore responses whose texts are only in their deltas.
+async def all_read_pages(store: Store) -> bool:
+    """Return whether every process that shares the store reads pages of `PAGE_FORMAT`.
 
-    Processes of versions before 2.0 of the record format do not; they may be at work during an upgrade.
+    Those of older versions, which may be at work during an upgrade, do not.
     """
     return all(process.about.get("pages") == PAGE_FORMAT for process in await store.processes())
 

@@ -1,4 +1,4 @@
-"""Queries: everything that is read from a store, each in its own transaction."""
+"""Queries: everything that is read from a store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..decision import Image, Outcome, Question, WrongUse
 from .base import Orphan, Overview, Page, SessionFilter, SessionStatus, StoredMessage, StoredRun, StoredSession
 from .database_schema import DELETABLE, MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .leases import now, processes
-from .transaction import LAST_SEQ
+from .transaction import LAST_SEQ, stored_lines
 
 MAX_ROWS = 1000
 """The largest number of sessions, or of queued runs, in one result."""
@@ -36,7 +36,7 @@ _ended_at = tuple_(SESSIONS.c.updated_at, SESSIONS.c.id)
 _UNDELIVERED = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).order_by(MESSAGES.c.key)
 
 
-def _pages() -> Select[int, int, bytes]:
+def _pages() -> Select[int, int, bytes, int | None]:
     """Return the query of `pages`.
 
     It selects at most `most` pages, from the one with event `after` + 1, and none after `MAX_PAGE_BYTES`.
@@ -45,17 +45,17 @@ def _pages() -> Select[int, int, bytes]:
     after = bindparam("after", type_=Integer)
     first = select(func.max(PAGES.c.first_seq)).where(PAGES.c.run == key, PAGES.c.first_seq <= after + 1)
     sized = (
-        select(PAGES.c.first_seq, func.length(PAGES.c.lines).label("size"))
+        select(PAGES.c.first_seq, func.coalesce(PAGES.c.size, func.length(PAGES.c.lines)).label("bytes"))
         .where(PAGES.c.run == key, PAGES.c.first_seq >= func.coalesce(first.scalar_subquery(), 0))
         .where(PAGES.c.last_seq > after)
         .order_by(PAGES.c.first_seq)
         .limit(bindparam("most", type_=Integer))
         .subquery()
     )
-    ahead = (func.sum(sized.c.size).over(order_by=sized.c.first_seq) - sized.c.size).label("ahead")
+    ahead = (func.sum(sized.c.bytes).over(order_by=sized.c.first_seq) - sized.c.bytes).label("ahead")
     chosen = select(sized.c.first_seq, ahead).subquery()
     return (
-        select(PAGES.c.first_seq, PAGES.c.last_seq, PAGES.c.lines)
+        select(PAGES.c.first_seq, PAGES.c.last_seq, PAGES.c.lines, PAGES.c.size)
         .join(chosen, PAGES.c.first_seq == chosen.c.first_seq)
         .where(PAGES.c.run == key, chosen.c.ahead < MAX_PAGE_BYTES)
         .order_by(PAGES.c.first_seq)
@@ -104,7 +104,7 @@ def runs(connection: Connection, session_id: str) -> list[StoredRun]:
 def pages(connection: Connection, run_id: str, after: int, limit: int) -> list[Page]:
     """Return at most `limit` pages, in order, starting with the page that holds the event after number `after`."""
     found = connection.execute(_PAGES, {"of": run_id, "after": after, "most": limit})
-    return [Page(run_id, first, last, bytes(lines)) for first, last, lines in found]
+    return [Page(run_id, first, last, stored_lines(lines, size)) for first, last, lines, size in found]
 
 
 def undelivered_messages(connection: Connection, session_id: str) -> list[StoredMessage]:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from ..decision import WrongUse
 from . import leases, queries
@@ -270,7 +271,7 @@ class SqlStore:
             with self._database.read_engine.begin() as connection:
                 return read(connection, *args, **named)
 
-        return await self._in_thread(reading)
+        return await self._in_thread(partial(_retry_disconnected, reading))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         if self._readers is None:
@@ -297,6 +298,19 @@ class SqlStore:
         if lease_thread is not None:
             lease_thread.close()
         self._database.dispose()
+
+
+def _retry_disconnected(read: Callable[[], T]) -> T:
+    """Read, and once more if the connection turns out to be closed: then the pool replaces all that it has.
+
+    This is cheaper than a test of the connection before each read.
+    """
+    try:
+        return read()
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+    return read()
 
 
 def _claim(session_id: str, run_id: str, transaction: Transaction) -> StoredSession:

@@ -28,20 +28,16 @@ from .base import (
     StoredMessage,
     StoreError,
 )
+from .bulk_writes import add_steps, insert_pages
 from .database_schema import DELETABLE, MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .leases import now
+from .page_codec import compress_page, expand_page
 
 LAST_SEQ = (
     select(PAGES.c.last_seq).where(PAGES.c.run == RUNS.c.key).order_by(PAGES.c.first_seq.desc()).limit(1)
 ).scalar_subquery()
 """A subquery for the number of a run's latest event, from its last page; None without pages."""
 _STEP = b'{"type":"STEP_FINISHED"'
-_ADD_STEPS = (
-    update(RUNS)
-    .where(RUNS.c.key == bindparam("of"))
-    .values(steps=RUNS.c.steps + bindparam("more"), updated_at=bindparam("at"))
-)
-
 _NOT_QUEUED = {"queued": None, "job": None}
 _RESUMED = b'{"type":"RUN_RESUMED"'
 
@@ -119,7 +115,7 @@ class Transaction:
         """Add a session, running and held by the process that writes."""
         if self._check_first and self._exists(session):
             return
-        self.claims.add(session, "running")
+        self.claims.add(session)
 
     def commit(self, batch: EventBatch) -> int:
         """Add a batch of a run; returns the token of the claim for which it was written.
@@ -135,9 +131,7 @@ class Transaction:
         if batch.resumed:
             self._resume(batch)
         token = self.claims.check_own(batch.session_id, batch.token)
-        self._pages.append(
-            {"run": tail.key, "first_seq": batch.first_seq, "last_seq": batch.last_seq, "lines": batch.lines}
-        )
+        self._pages.append({"run": tail.key, **_page(batch)})
         self._new_tails[batch.run_id] = RunTail(tail.key, batch.last_seq)
         if batch.finished is not None:
             self._finish(batch, tail.key)
@@ -201,9 +195,9 @@ class Transaction:
         pages, self._pages = self._pages, []
         steps, self._steps = self._steps, {}
         if pages:
-            self._execute(insert(PAGES), pages)
+            insert_pages(self.connection, pages)
         if steps:
-            self._execute(_ADD_STEPS, [{"of": key, "more": more, "at": at} for key, (more, at) in steps.items()])
+            add_steps(self.connection, [{"of": key, "more": more, "at": at} for key, (more, at) in steps.items()])
 
     def on_committed(self) -> None:
         """Add the new ends of runs and the new claims to what is known. Call this after the commit."""
@@ -225,8 +219,8 @@ class Transaction:
         }
         its = RUNS.c.id == batch.run_id
         if begun.was_queued:
-            self._execute(update(RUNS).where(its).values(**values, **_NOT_QUEUED))
-            return RunTail(self._execute(select(RUNS.c.key).where(its)).scalar_one(), 0)
+            waited = update(RUNS).where(its).values(**values, **_NOT_QUEUED).returning(RUNS.c.key)
+            return RunTail(self._execute(waited).scalar_one(), 0)
         own = {"id": batch.run_id, "session_id": batch.session_id, "number": begun.number}
         row = {**values, **own, "steps": 0, "resumed_at": b"[]"}
         return RunTail(self._execute(insert(RUNS).returning(RUNS.c.key), row).scalar_one(), 0)
@@ -282,8 +276,8 @@ class Transaction:
         After a broken commit the caller submits the same events again, and perhaps more.
         """
         of_it = PAGES.c.first_seq.between(batch.first_seq, batch.last_seq)
-        there = select(PAGES.c.lines).where(PAGES.c.run == tail.key, of_it).order_by(PAGES.c.first_seq)
-        stored = b"".join(map(bytes, self._execute(there).scalars()))
+        there = select(PAGES.c.lines, PAGES.c.size).where(PAGES.c.run == tail.key, of_it).order_by(PAGES.c.first_seq)
+        stored = b"".join(stored_lines(kept, size) for kept, size in self._execute(there))
         if not stored or not (batch.lines.startswith(stored) or stored.startswith(batch.lines)):
             raise SequenceConflict(
                 f"events {batch.first_seq} to {batch.last_seq} of {batch.run_id} cannot be stored: "
@@ -349,12 +343,14 @@ class Claims:
             for payload in _notifications(self._process.id, self.changed):
                 self._execute(select(func.pg_notify(CHANNEL, payload)))
 
-    def add(self, session: NewSession, status: str) -> None:
-        """Add a session."""
+    def add(self, session: NewSession, first: QueuedRun | None = None) -> None:
+        """Add a session: running and held by this process, or queued with its first run."""
         values = {name: getattr(session, name) for name in session.__struct_fields__}
-        values |= {"status": status, "updated_at": session.created_at, "runs": 0, "questions": b"[]"}
         values["metadata"] = msgspec.json.encode(session.metadata) if session.metadata else None
-        self._execute(insert(SESSIONS), {**values, "holder": self._id if status == "running" else None})
+        state = {"status": "running", "updated_at": session.created_at, "runs": 0, "holder": self._id, "run_id": None}
+        if first is not None:
+            state = {"status": "queued", "updated_at": first.at, "runs": 1, "holder": None, "run_id": first.run_id}
+        self._execute(insert(SESSIONS), {**values, **state, "questions": b"[]"})
 
     def begin(self, batch: EventBatch) -> StartedRun:
         """Start or resume the run of a batch for its claim, or if it has none, for a new one. Raises SessionLocked."""
@@ -368,13 +364,17 @@ class Claims:
         again |= {"token": SESSIONS.c.token + 1} if batch.token is None else {}
         one_more = {"runs": SESSIONS.c.runs + 1} if batch.started else {}
         its = update(SESSIONS).where(SESSIONS.c.id == batch.session_id).returning(SESSIONS.c.runs, SESSIONS.c.token)
-        free = [or_(SESSIONS.c.holder.is_(None), SESSIONS.c.holder == self._id), SESSIONS.c.status != "queued"]
-        if batch.token is not None:
-            free = [SESSIONS.c.holder == self._id, SESSIONS.c.token == batch.token, SESSIONS.c.status != "queued"]
-        row = self._execute(its.where(*free).values(**again, **one_more)).first()
+        if batch.token is None:  # in most cases a run that did not wait
+            waited, more = False, one_more
+            ready = [or_(SESSIONS.c.holder.is_(None), SESSIONS.c.holder == self._id), SESSIONS.c.status != "queued"]
+        else:  # in most cases one that was claimed from the queue
+            waited, more = True, {}
+            ready = [SESSIONS.c.holder == self._id, SESSIONS.c.token == batch.token]
+            ready += [SESSIONS.c.status == "queued", SESSIONS.c.run_id == batch.run_id]
+        row = self._execute(its.where(*ready).values(**again, **more)).first()
         if row is not None:
             self._know(batch.session_id, row.token)
-            return StartedRun(row.runs, False)
+            return StartedRun(row.runs, waited)
         found = self._locked(batch.session_id)
         if batch.token is None:
             self._check_free(found)
@@ -424,12 +424,14 @@ class Claims:
         if found is not None and (found.status, found.run_id) == ("queued", run.run_id):
             return
         if found is None and run.new is not None:
-            self.add(run.new, "queued")
-            found = self._locked(run.session_id)
-        elif found is None or run.new is not None:
+            self.add(run.new, run)
+            self._queue_run(run, 1)
+            self.changed.add(run.session_id)
+            return
+        if found is None or run.new is not None:
             problem = "does not exist (any more)" if found is None else "exists already"
             raise StoreError(f"the session {run.session_id} {problem}")
-        elif found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
+        if found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
             raise SessionBusy(f"the session {run.session_id} is {found.status}: {found.run_id}")
         resumed = found.run_id == run.run_id
         if resumed and found.status != "interrupted":
@@ -562,6 +564,19 @@ class Claims:
 
     def _members(self, ids: set[str]) -> set[str]:
         return set(self._execute(select(PROCESSES.c.id).where(PROCESSES.c.id.in_(ids))).scalars()) if ids else set()
+
+
+def stored_lines(kept: bytes, size: int | None) -> bytes:
+    """Return the lines of a page, given its columns `lines` and `size`. Raises StoreError if it is damaged."""
+    return bytes(kept) if size is None else expand_page(bytes(kept), size)
+
+
+def _page(batch: EventBatch) -> dict[str, Any]:
+    """Return the columns of a batch's page but for its run; compressed if that makes it smaller."""
+    frame = compress_page(batch.lines) if batch.compress else batch.lines
+    smaller = len(frame) < len(batch.lines)
+    stored = {"lines": frame, "size": len(batch.lines)} if smaller else {"lines": batch.lines, "size": None}
+    return {"first_seq": batch.first_seq, "last_seq": batch.last_seq, **stored}
 
 
 def _notifications(process_id: str, ids: set[str]) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/fleet.py [--sessions 150] [--deaths 5] [--pairs 3]
 
-The load without a queue and with one worker is measured `--pairs` times in turns: given are the medians, and the ratio
-of each pair. `bare_dbos.py` says what DBOS costs without sessions. Database, model, server and workers are processes of
+The loads without a queue, with one worker and with two, and those of a plain loop on the same DBOS
+(`plain_durable.py`), are measured `--pairs` times in turns: given are the medians, and the ratio of each pair.
+`bare_dbos.py` says what DBOS costs without sessions. Database, model, server and workers are processes of
 their own on loopback. All share the machine, so on one with two cores more workers do not make it faster: what the
 table shows is what a session costs, and whom. The figures go to docs/explanation/performance.md.
 """
@@ -18,13 +19,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import aiohttp
 import psycopg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
@@ -45,6 +48,10 @@ PAGE = ROOT / "docs" / "explanation" / "performance.md"
 LEASE = 15.0
 """Seconds: what users have, unless they say otherwise."""
 CONNECTIONS = 200
+COUNTS = {"shared_preload_libraries": "pg_stat_statements"}
+"""Settings of a PostgreSQL server that counts statements."""
+LOOKING = "unfinished"
+"""The name in each query by which this program looks whether sessions have ended: it is not counted."""
 AT_ONCE = 4
 """Sessions that are under way when a worker is killed."""
 OTHER_HOST = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -63,6 +70,15 @@ class Load:
     connections: int
     """With the database, of all processes together."""
     completed: int
+    queries: float
+    """Statements of a session in PostgreSQL, BEGIN and COMMIT included."""
+    bytes: float
+    """By which a session makes the database larger, DBOS's tables and all indexes included."""
+
+    @property
+    def together(self) -> float:
+        """CPU seconds of a session in server, workers and PostgreSQL."""
+        return self.cpu["server"] + self.cpu["workers"] + self.cpu["PostgreSQL"]
 
 
 class Provider:
@@ -80,6 +96,10 @@ class Provider:
 # ---- sessions a second
 
 
+Sessions = Callable[[int], Awaitable[None]]
+"""Runs so many sessions, from the first request until the end of the last one is stored."""
+
+
 async def load(
     workers: int | None,
     given: argparse.Namespace,
@@ -92,7 +112,7 @@ async def load(
 
     temporal: the queue; None: DBOS, in the database of the store.
     """
-    store = server.url(server.new_database())
+    store = counting_database(server)
     scenario = Scenario(session="fleet", steps=given.steps, chunks=given.chunks)
     made: Any = Provider(provider, folder)
     queue = None if temporal is None else f"temporal://{temporal.address}/{temporal.namespace()}"
@@ -100,49 +120,120 @@ async def load(
         await ships.serve("--max-running", 5000, workers=None if workers is None else 0, lease=LEASE)
         company = await asyncio.gather(*(ships.worker(lease=LEASE) for _ in range(workers or 0)))
         assert ships.server is not None
-        await one_more(ships, scenario, store, 1)  # what is imported and connected when first used is no session's
-        groups = {"server": [ships.server.pid], "workers": [worker.pid for worker in company]}
-        trees = {"PostgreSQL": server.pid} | ({} if temporal is None else {"Temporal": temporal.pid})
 
-        def used() -> dict[str, float]:
-            alone = {name: cpu(pids) for name, pids in groups.items()}
-            return alone | {name: tree_cpu(pid) for name, pid in trees.items()}
+        async def start() -> None:
+            await ships.ask("POST", "/sessions", {"prompt": scenario.prompt}, status=201)
 
-        before = used()
-        began = time.monotonic()
-        await one_more(ships, scenario, store, given.sessions)
-        seconds = time.monotonic() - began
-        after = used()
-        with psycopg.connect(store) as connection:
-            row = connection.execute("SELECT count(*) FROM endstop_sessions WHERE status = 'completed'").fetchone()
-            there = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            ).fetchone()
-        return Load(
-            seconds=seconds,
-            cpu={name: (after[name] - before[name]) / given.sessions for name in before},
-            memory=memory((company[0] if company else ships.server).pid),
-            connections=there[0] if there else 0,
-            completed=row[0] - 1 if row else 0,
+        unfinished = "endstop_sessions WHERE status IN ('queued', 'running')"
+        return await measured(
+            partial(all_ended, start, unfinished, store),
+            "endstop_sessions WHERE status = 'completed'",
+            given.sessions,
+            store,
+            {"server": [ships.server.pid], "workers": [worker.pid for worker in company]},
+            {"PostgreSQL": server.pid} | ({} if temporal is None else {"Temporal": temporal.pid}),
         )
 
 
-async def one_more(ships: Fleet, scenario: Scenario, store: str, number: int) -> None:
-    """So many sessions, from the first request until the store has the end of the last one."""
+async def plain_load(workers: int, kept: str, given: argparse.Namespace, provider: str, server: Server) -> Load:
+    """All sessions in the loop of `plain_durable.py`. kept: `messages`, or `events` for these and all events."""
+    store = counting_database(server)
+    scenario = Scenario(session="fleet", steps=given.steps, chunks=given.chunks)
+    script = "plain_durable.py"
+    with ExitStack() as stack:
+        company = [stack.enter_context(Process(script, "work", store, f"{provider}/v1", kept)) for _ in range(workers)]
+        for worker in company:
+            assert worker.line().strip() == "ready"
+        accepting = stack.enter_context(Process(script, "serve", store))
+        address = f"http://127.0.0.1:{accepting.line().strip()}/sessions"
+        async with aiohttp.ClientSession() as http:
+
+            async def start() -> None:
+                async with http.post(address, json={"prompt": scenario.prompt}) as response:
+                    assert response.status == 201
+
+            return await measured(
+                partial(all_ended, start, "dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING')", store),
+                "dbos.workflow_status WHERE status = 'SUCCESS'",
+                given.sessions,
+                store,
+                {"server": [accepting.popen.pid], "workers": [worker.popen.pid for worker in company]},
+                {"PostgreSQL": server.pid},
+            )
+
+
+def counting_database(server: Server) -> str:
+    """The URL of a new database whose statements are counted."""
+    name = server.new_database()
+    server.execute("CREATE EXTENSION pg_stat_statements", name)
+    return server.url(name)
+
+
+async def measured(
+    sessions: Sessions,
+    completed: str,
+    number: int,
+    store: str,
+    groups: dict[str, list[int]],
+    trees: dict[str, int],
+) -> Load:
+    """What sessions cost, after one more of them: what is imported and connected when first used is no session's.
+
+    completed: the rows of those that did what they should, after `FROM`. groups: processes, by name. trees: servers
+    whose children count as well.
+    """
+
+    def used() -> dict[str, float]:
+        alone = {name: cpu(pids) for name, pids in groups.items()}
+        return alone | {name: tree_cpu(pid) for name, pid in trees.items()}
+
+    await sessions(1)
+    with psycopg.connect(store, autocommit=True) as connection:
+        before, counted = used(), count(connection)
+        began = time.monotonic()
+        await sessions(number)
+        seconds = time.monotonic() - began
+        after, now = used(), count(connection)
+        row = connection.execute(f"SELECT count(*) FROM {completed}").fetchone()
+        assert row is not None
+    return Load(
+        seconds=seconds,
+        cpu={name: (after[name] - before[name]) / number for name in before},
+        memory=memory((groups["workers"] or groups["server"])[0]),
+        connections=int(now["connections"]),
+        completed=row[0] - 1,
+        queries=(now["queries"] - counted["queries"]) / number,
+        bytes=(now["bytes"] - counted["bytes"]) / number,
+    )
+
+
+def count(connection: psycopg.Connection) -> dict[str, float]:
+    """Statements so far but for those of this program, bytes, and connections of others."""
+    row = connection.execute(
+        "SELECT (SELECT sum(calls) FROM pg_stat_statements s WHERE s.dbid = d.oid AND query NOT LIKE '%pg_stat%'"
+        f" AND query NOT LIKE '%{LOOKING}%'), pg_database_size(d.oid),"
+        " (SELECT count(*) - 1 FROM pg_stat_activity a WHERE a.datid = d.oid)"
+        " FROM pg_database d WHERE datname = current_database()"
+    ).fetchone()
+    assert row is not None
+    return dict(zip(("queries", "bytes", "connections"), map(float, row), strict=True))
+
+
+async def all_ended(start: Callable[[], Awaitable[None]], unfinished: str, store: str, number: int) -> None:
+    """Start so many sessions, and wait until there is no row of an unfinished one."""
     turn = asyncio.Semaphore(20)
 
-    async def start() -> str:
+    async def one() -> None:
         async with turn:
-            return str((await ships.ask("POST", "/sessions", {"prompt": scenario.prompt}, status=201))["id"])
+            await start()
 
-    await asyncio.gather(*(start() for _ in range(number)))
+    await asyncio.gather(*(one() for _ in range(number)))
     with psycopg.connect(store, autocommit=True) as connection:
-        unfinished = "SELECT 1 FROM endstop_sessions WHERE status IN ('queued', 'running') LIMIT 1"
         deadline = time.monotonic() + 300
-        while connection.execute(unfinished).fetchone():
+        while connection.execute(f"SELECT 1 AS {LOOKING} FROM {unfinished} LIMIT 1").fetchone():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"sessions do not end: {ships.trouble()}")
-            await asyncio.sleep(0.02)
+                raise TimeoutError("sessions do not end")
+            await asyncio.sleep(0.05)
 
 
 def cpu(pids: list[int]) -> float:
@@ -263,8 +354,8 @@ def is_later(line: dict[str, Any], at: int) -> bool:
 
 
 def middle(loads: list[Load]) -> Load:
-    """The load whose sessions cost the median, in servers and workers together."""
-    return sorted(loads, key=of_session)[len(loads) // 2]
+    """The load whose sessions cost the median, in server, workers and PostgreSQL together."""
+    return sorted(loads, key=lambda load: load.together)[len(loads) // 2]
 
 
 def of_session(load: Load) -> float:
@@ -272,17 +363,24 @@ def of_session(load: Load) -> float:
     return load.cpu["workers"] or load.cpu["server"]
 
 
-def compared(alone: Iterable[Load], worker: Iterable[Load]) -> str:
-    """How much more a session takes in a worker than in the server alone, in each pair."""
-    ratios = sorted(of_session(one) / of_session(other) for other, one in zip(alone, worker, strict=True))
+def compared(loads: dict[str, list[Load]]) -> str:
+    """How much a session takes in each pair: in a worker and in the server alone; beside the plain loop."""
+
+    def ratio(one: str, other: str, of: Callable[[Load], float]) -> str:
+        ratios = sorted(of(a) / of(b) for a, b in zip(loads[one], loads[other], strict=True))
+        return f"{median(ratios):.2f} times ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+
+    alone = ratio("1 worker", "no queue", of_session)
+    one, two = (ratio(name, f"plain loop, {name}", lambda load: load.together) for name in ("1 worker", "2 workers"))
     return (
-        f"A session in a worker takes {median(ratios):.2f} times the CPU of one without a queue "
-        f"({ratios[0]:.2f} to {ratios[-1]:.2f} in {len(ratios)} pairs), beside what the server does for it."
+        f"In {len(loads['no queue'])} pairs, in turns: a session in a worker takes {alone} the CPU of one without a "
+        "queue, beside what the server does for it. Server, worker and PostgreSQL together take, with one worker, "
+        f"{one} the CPU of the plain loop, and with two {two}."
     )
 
 
-def shown(loads: dict[str, Load], went_on: dict[str, list[float]], given: argparse.Namespace) -> str:
-    """The figures as two tables."""
+def shown(loads: dict[str, Load], given: argparse.Namespace) -> str:
+    """What sessions cost, as a table."""
 
     def row(title: str, of: Callable[[Load], str]) -> str:
         return f"| {title} | " + " | ".join(map(of, loads.values())) + " |"
@@ -290,7 +388,8 @@ def shown(loads: dict[str, Load], went_on: dict[str, list[float]], given: argpar
     lines = [
         f"{given.sessions} sessions at once, each of {given.steps} steps with {given.chunks} chunks of text, over a "
         "model that answers at once; PostgreSQL waits for the disk. Database, model, server and workers share the "
-        "machine, so these are costs, and not what more machines would give.",
+        "machine, so these are costs, and not what more machines would give. The plain loop (`plain_durable.py`) keeps "
+        "its messages as results of DBOS's steps, and all events in a table; it has no limits, retries or readers.",
         "",
         "| | " + " | ".join(loads) + " |",
         "|---|" + "--:|" * len(loads),
@@ -299,17 +398,26 @@ def shown(loads: dict[str, Load], went_on: dict[str, list[float]], given: argpar
         row("CPU of a session: workers", lambda load: f"{1000 * load.cpu['workers']:.0f} ms"),
         row("CPU of a session: server", lambda load: f"{1000 * load.cpu['server']:.0f} ms"),
         row("CPU of a session: PostgreSQL", lambda load: f"{1000 * load.cpu['PostgreSQL']:.0f} ms"),
+        row("CPU of a session: these three together", lambda load: f"{1000 * load.together:.0f} ms"),
         row(
             "CPU of a session: Temporal's server",
             lambda load: f"{1000 * load.cpu['Temporal']:.0f} ms" if "Temporal" in load.cpu else "",
         ),
+        row("queries of a session", lambda load: f"{load.queries:.0f}"),
+        row("bytes of a session in the database", lambda load: f"{load.bytes / 1000:.1f} kB"),
         row("memory of a worker (or of the server)", lambda load: f"{load.memory:.0f} MB"),
         row("connections with the database", lambda load: f"{load.connections}"),
     ]
-    if went_on:
-        lines += ["", f"| A worker is killed (lease {LEASE:g} s) | its sessions go on after: median | longest |"]
-        lines += ["|---|--:|--:|"]
-        lines += [f"| {kind} | {median(times):.1f} s | {max(times):.1f} s |" for kind, times in went_on.items()]
+    return "\n".join(lines)
+
+
+def deaths_table(went_on: dict[str, list[float]]) -> str:
+    """How long after a death sessions went on, by kinds of workers."""
+    lines = [
+        f"| A worker is killed (lease {LEASE:g} s) | its sessions go on after: median | longest |",
+        "|---|--:|--:|",
+    ]
+    lines += [f"| {kind} | {median(times):.1f} s | {max(times):.1f} s |" for kind, times in went_on.items()]
     return "\n".join(lines)
 
 
@@ -319,14 +427,14 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=150)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--chunks", type=int, default=10)
-    parser.add_argument("--pairs", type=int, default=3, help="loads without a queue and with one worker, in turns")
-    parser.add_argument("--deaths", type=int, default=5, help="of each kind; of those on another host a third of it")
+    parser.add_argument("--pairs", type=int, default=3, help="how often loads are measured in turns")
+    parser.add_argument("--deaths", type=int, default=5, help="of each kind, a third of it on another host; 0: none")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the tables are written to")
     given = parser.parse_args()
     busy, began = os.getloadavg()[0], time.monotonic()
     went_on: dict[str, list[float]] = {}
     with ExitStack() as stack:
-        server = stack.enter_context(Server(durable=True, connections=CONNECTIONS))
+        server = stack.enter_context(Server(durable=True, connections=CONNECTIONS, settings=COUNTS))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         provider = f"http://127.0.0.1:{stack.enter_context(Process('mock_provider.py')).line().strip()}"
 
@@ -335,13 +443,21 @@ def main() -> None:
             place = folder / f"load-{len(list(folder.iterdir()))}"
             return asyncio.run(load(workers, given, provider, server, place, temporal))
 
-        alone, one = [], []
+        def plain(name: str, workers: int, kept: str) -> Load:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            return asyncio.run(plain_load(workers, kept, given, provider, server))
+
+        pairs: dict[str, list[Load]] = {}
         for _ in range(given.pairs):
-            alone.append(loaded("no queue", None))
-            one.append(loaded("1 worker", 1))
-        loads = {"no queue": middle(alone), "1 worker": middle(one)}
-        for workers in (2, 4):
-            loads[f"{workers} workers"] = loaded(f"{workers} workers", workers)
+            pairs.setdefault("no queue", []).append(loaded("no queue", None))
+            for workers in (1, 2):
+                name = "1 worker" if workers == 1 else "2 workers"
+                pairs.setdefault(name, []).append(loaded(name, workers))
+                pairs.setdefault(f"plain loop, {name}", []).append(plain(f"plain loop, {name}", workers, "events"))
+        loads = {name: middle(several) for name, several in pairs.items()}
+        messages = "plain loop, 1 worker, messages only"
+        loads[messages] = plain(messages, 1, "messages")
+        loads["4 workers"] = loaded("4 workers", 4)
         try:
             temporal = stack.enter_context(Temporal(namespaces=1))
             loads["1 worker, Temporal"] = loaded("1 worker, Temporal", 1, temporal)
@@ -360,9 +476,12 @@ def main() -> None:
                 went_on[titles[kind]] = asyncio.run(deaths(kind, number, server, folder / kind.replace(" ", "-")))
     command = ("tests/benchmarks/fleet.py " + " ".join(sys.argv[1:])).strip()
     about = machine(commit(ROOT), command, given.pairs, busy, time.monotonic() - began)
-    text = "\n\n".join((about, shown(loads, went_on, given), compared(alone, one), without))
-    print(text)
-    write_page(given.page, text, "fleet")
+    texts = {"fleet": "\n\n".join((about, shown(loads, given), compared(pairs), without))}
+    if went_on:
+        texts["deaths"] = f"{about}\n\n{deaths_table(went_on)}"
+    for name, text in texts.items():
+        print(text)
+        write_page(given.page, text, name)
 
 
 if __name__ == "__main__":

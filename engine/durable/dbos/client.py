@@ -123,7 +123,7 @@ class DbosConnection:
             if known in WAITING:
                 return
             if known is not None:
-                await self._client.delete_workflow_async(job.run_id)
+                await self.delete([job.run_id])
             with suppress(error.DBOSWorkflowIDInUseError):  # another process was faster
                 await self._client.enqueue_async(
                     {
@@ -144,10 +144,10 @@ class DbosConnection:
         with map_errors(self.url), suppress(error.DBOSNonExistentWorkflowError):
             await self._client.resume_workflow_async(run, queue_name=queue)
 
-    async def delete(self, run: str) -> None:
-        """Delete a run with its stored results."""
+    async def delete(self, runs: Sequence[str]) -> None:
+        """Delete runs with their stored results."""
         with map_errors(self.url):
-            await self._client.delete_workflow_async(run)
+            await self._client.delete_workflows_async(list(runs))
 
     async def lost(self, runs: Sequence[str], seconds: float) -> list[str]:
         """Return those of these runs that are neither waiting nor were claimed less than `seconds` ago."""

@@ -119,10 +119,11 @@ class Dbos:
         """Return which of these runs nobody will execute; see `Queue.lost`."""
         return await self._open.lost(run_ids, seconds)
 
-    async def drop(self, run_id: str) -> None:
-        """Delete a run and its stored results; see `Queue.drop`."""
-        await self._open.delete(run_id)
-        self._given_away(run_id)
+    async def drop(self, *run_ids: str) -> None:
+        """Delete runs and their stored results; see `Queue.drop`."""
+        await self._open.delete(run_ids)
+        for run_id in run_ids:
+            self._given_away(run_id)
 
     def _given_away(self, run_id: str) -> None:
         if self._worker is not None:

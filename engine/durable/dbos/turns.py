@@ -24,6 +24,9 @@ class QueuedRuns:
 
     def __init__(self, system: Any) -> None:
         self._system = system
+        file = system.engine.dialect.name == "sqlite"
+        # a query alone needs no transaction; DBOS begins those of a file in a way of its own
+        self._reading = system.engine if file else system.engine.execution_options(isolation_level="AUTOCOMMIT")
         self._rows = system.tables.workflow_status
 
     def place(self, queue: str, run: str, owner: str) -> tuple[str | None, int]:
@@ -38,7 +41,7 @@ class QueuedRuns:
         first = waiting.order_by(rows.c.priority, rows.c.created_at).limit(1)
         status = select(rows.c.status).where(rows.c.workflow_uuid == run)
         asked = select(*(part.scalar_subquery() for part in (status, last, first)))
-        with self._system.engine.begin() as connection:
+        with self._reading.begin() as connection:
             known, own, next_one = connection.execute(asked).one()
         turn = (next_one or 1) if own is None else own + 1
         return known, min(turn, _LAST_TURN)
@@ -51,7 +54,7 @@ class QueuedRuns:
         there = select(rows.c.workflow_uuid).where(
             rows.c.workflow_uuid.in_(runs), or_(rows.c.status.in_(("ENQUEUED", "DELAYED")), claimed)
         )
-        with self._system.engine.begin() as connection:
+        with self._reading.begin() as connection:
             return set(connection.execute(there).scalars())
 
     def name_owners(self, queue: str) -> None:

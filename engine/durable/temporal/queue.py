@@ -115,12 +115,13 @@ class Temporal:
         connection = self._opened
         return [run_id for run_id in run_ids if await connection.is_lost(run_id)]
 
-    async def drop(self, run_id: str) -> None:
+    async def drop(self, *run_ids: str) -> None:
         """Implement `Queue.drop`.
 
-        Terminates the workflow; the process that has the run learns of it at its next heartbeat.
+        Terminates each workflow; the process that has the run learns of it at its next heartbeat.
         """
-        await self._opened.forget(run_id)
+        for run_id in run_ids:
+            await self._opened.forget(run_id)
 
     def working(self, process: str, work: Work, *, at_once: int) -> AbstractAsyncContextManager[None]:
         """Implement `Queue.working`. Unfinished runs are reassigned after the lease, or by `recover`."""

@@ -67,10 +67,11 @@ class Plain:
         there = {row[0] for row in self.do(f"SELECT run FROM jobs WHERE state IN {states}")}
         return [run_id for run_id in run_ids if run_id not in there]
 
-    async def drop(self, run_id: str) -> None:
-        self.do("DELETE FROM jobs WHERE run = ?", run_id)
-        if self.fault != "keeps what was dropped":
-            self.do("DELETE FROM results WHERE run = ?", run_id)
+    async def drop(self, *run_ids: str) -> None:
+        for run_id in run_ids:
+            self.do("DELETE FROM jobs WHERE run = ?", run_id)
+            if self.fault != "keeps what was dropped":
+                self.do("DELETE FROM results WHERE run = ?", run_id)
 
     @asynccontextmanager
     async def working(self, process: str, work: Work, *, at_once: int) -> AsyncIterator[None]:

@@ -33,8 +33,8 @@ class Queue:
         there = {job.run_id for job in self.jobs}
         return [run_id for run_id in run_ids if run_id not in there]
 
-    async def drop(self, run_id: str) -> None:
-        self.dropped.append(run_id)
+    async def drop(self, *run_ids: str) -> None:
+        self.dropped += run_ids
 
     @asynccontextmanager
     async def working(self, process: str, work: Work, *, at_once: int) -> AsyncIterator[None]:

@@ -108,7 +108,8 @@ async def test_what_neither_tape_nor_store_has_is_marked() -> None:
         store.execute("DELETE FROM endstop_pages")
         for first, last in ((1, 2), (5, run.last_seq)):
             page = b"".join(line + b"\n" for line in lines[first - 1 : last])
-            store.execute("INSERT INTO endstop_pages SELECT key, ?, ?, ? FROM endstop_runs", first, last, page)
+            columns = "INSERT INTO endstop_pages (run, first_seq, last_seq, lines) SELECT key, ?, ?, ? "
+            store.execute(f"{columns} FROM endstop_runs", first, last, page)
         assert seqs(await to_end(service.follow_run(run))) == [1, 2, Gap(run.id, 2, 5), *range(5, run.last_seq + 1)]
 
 

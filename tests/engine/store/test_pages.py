@@ -58,6 +58,7 @@ def _bounds(lengths: list[int]) -> list[tuple[int, int]]:
 def _batch(run: str, at: int, bounds: list[tuple[int, int]], step: bool) -> EventBatch:
     first, last = bounds[at]
     made = lines(first, last, step=step)
+    compress = at % 2 == 1  # processes of two versions may write a run
     if at == 0:
         return beginning(last, run=run, lines=made)
-    return (ending if at == len(bounds) - 1 else batch)(first, last, run=run, lines=made)
+    return (ending if at == len(bounds) - 1 else batch)(first, last, run=run, lines=made, compress=compress)

@@ -273,6 +273,7 @@ async def test_a_database_of_the_version_before_opens_and_its_sessions_can_be_cl
         for column in ("token", "metadata", "parent"):
             connection.execute(text(f"ALTER TABLE endstop_sessions DROP COLUMN {column}"))
         connection.execute(text("ALTER TABLE endstop_messages DROP COLUMN images"))
+        connection.execute(text("ALTER TABLE endstop_pages DROP COLUMN size"))
         connection.execute(text("UPDATE endstop_schema SET version_num = '0001'"))
     await other.close()
     await other.open()

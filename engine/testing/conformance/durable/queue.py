@@ -153,8 +153,7 @@ async def forgets_what_waits(trial: DurableTrial) -> None:
     """
     await trial.submit_plan("gone", ScriptedStep(1))
     queue = await trial.queue()
-    await queue.drop("gone")
-    await queue.drop("nobody's")
+    await queue.drop("gone", "nobody's")
     async with trial.work_here():
         await trial.submit_plan("run", ScriptedStep(1))
         await trial.wait_logged("done", "run")
