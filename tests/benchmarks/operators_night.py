@@ -72,7 +72,8 @@ class Seen:
     name: str
     did: str
     alert: str = ""
-    alert_seconds: float | None = None
+    fired: dict[str, float] = field(default_factory=dict)
+    """Every alert that began to fire until the end."""
     line: str = ""
     line_seconds: float | None = None
     lasted: float = 0.0
@@ -82,6 +83,11 @@ class Seen:
     quiet: float | None = None
     """Until the alert was quiet; None: it was not within `PATIENCE`."""
     note: str = ""
+
+    @property
+    def alert_seconds(self) -> float | None:
+        """Seconds to the alert."""
+        return self.fired.get(self.alert)
 
     @property
     def first(self) -> float:
@@ -359,13 +365,9 @@ class Night:
         """All of them, in their order."""
         return [
             Incident(
-                "provider down", "connections to the provider are refused for 60 s", self.model_relay.refuse,
+                "provider down", "connections to the provider are refused for 80 s", self.model_relay.refuse,
                 self.model_relay.accept, "nothing: runs wait and go on", "EndstopProviderDown",
-                "requests wait for a provider", 60.0,
-            ),
-            Incident(
-                "provider down, behind the proxy", "the same", self.model_relay.refuse, self.model_relay.accept,
-                "nothing: agents try again", "EndstopProviderDownBehindProxy", "the provider does not answer",
+                "requests wait for a provider", 80.0,
             ),
             Incident(
                 "database down", "PostgreSQL is ended by SIGQUIT for 30 s", self._kill_database, self._start_database,
@@ -399,7 +401,7 @@ class Night:
             ),
             Incident(
                 "a worker dies", "SIGKILL to a worker", self._kill_worker, lambda: self._replace(1),
-                "a new one is started", "EndstopProcessEvicted", "evicted a dead process",  lingers=True,
+                "a new one is started", "EndstopProcessDown", "evicted a dead process",
             ),
             Incident(
                 "the server dies", "SIGKILL to the server", lambda: self.server.kill(), self.start_server,
@@ -419,14 +421,19 @@ class Night:
         """Begin an incident, look for its signs, end it, and wait until all is well."""
         told = Seen(incident.name, incident.did, incident.alert, line=incident.line, ended_by=incident.ended_by)
         self.seen.append(told)
+        deadline = time.monotonic() + PATIENCE
+        while incident.alert in (before := await self.prometheus.firing(self.ships.http)):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{incident.alert} fires before {incident.name} begins")
+            await asyncio.sleep(0.5)
         said = {member: len(member.said) for member in self.ships.members}
         began = time.monotonic()
         await incident.begin()
         while (passed := time.monotonic() - began) < PATIENCE:
             if incident.line and told.line_seconds is None and self._says(incident.line, said):
                 told.line_seconds = passed
-            if told.alert_seconds is None and incident.alert in await self.prometheus.firing(self.ships.http):
-                told.alert_seconds = time.monotonic() - began
+            for alert in await self.prometheus.firing(self.ships.http) - before:
+                told.fired.setdefault(alert, time.monotonic() - began)
             unseen = (incident.line and told.line_seconds is None, incident.alert and told.alert_seconds is None)
             if passed >= incident.lasts and not any(unseen):
                 break
@@ -605,14 +612,16 @@ def table(seen: list[Seen], numbers: dict[str, int], faults: list[str]) -> str:
     """What was seen, as Markdown."""
     lines = [
         "| incident | what was done | alert | after | line in a log | after | ended by | sessions work after "
-        "| alert quiet after |",
-        "| --- | --- | --- | --: | --- | --: | --- | --: | --: |",
+        "| alert quiet after | other alerts that began |",
+        "| --- | --- | --- | --: | --- | --: | --- | --: | --: | --- |",
     ]
     for one in seen:
         name = f"{one.name} ({one.note})" if one.note else one.name
         alert, line = (f"`{text}`" if text else "" for text in (one.alert, one.line))
         cells = [name, one.did, alert, _s(one.alert_seconds, alert), line, _s(one.line_seconds, line)]
         cells += [one.ended_by, _s(one.over, "all"), _s(one.quiet, "") or ("minutes" if alert else "")]
+        others = (f"`{name}` ({s:.0f} s)" for name, s in one.fired.items() if name != one.alert)
+        cells.append(", ".join(others))
         lines.append(f"| {' | '.join(cells)} |")
     counts = ", ".join(f"{name} {number:,}" for name, number in numbers.items())
     lines += ["", f"Sessions and calls: {counts}.", f"Lost, or done twice: {'; '.join(faults) or 'nothing'}."]
