@@ -56,13 +56,14 @@ PATIENCE = 120.0
 """Seconds after which nobody waits for a sign any more, or for an end."""
 SCRAPE = 5
 """Seconds between two scrapes, and between two evaluations of the alerts."""
-EVERY = 1.0
+EVERY = 1.5
 """Seconds between two sessions of the load."""
-AT_ONCE = 5
+AT_ONCE = 8
 """Sessions that a worker runs at once."""
 FLOOD = 260
 OWNERS = ("bob", "carol")
-FLOODING = "alice"
+FLOODING, OTHER = "alice", "dave"
+"""Who floods, and who starts a session now and then."""
 
 
 @dataclass
@@ -251,8 +252,8 @@ class Load:
     async def works(self) -> None:
         """Return when a session that was started now, by anybody, has completed."""
         while True:
-            who = await self.start(OWNERS[0])
-            for _ in range(60):
+            who = await self.start(OTHER)
+            for _ in range(120):
                 if who is None:
                     break
                 if await self.completed(who):
@@ -319,7 +320,7 @@ class Night:
         self.model.port = self.model_relay.port
         os.environ["ENDSTOP_SIDE_LOG"] = str(self.model.side_log)
         self.ships = await stack.enter_async_context(fleet(self._folder / "fleet", self.store_relay.url, self.model))
-        tokens = {owner: f"{owner}-{'0123456789' * 3}" for owner in (*OWNERS, FLOODING, "prometheus")}
+        tokens = {owner: f"{owner}-{'0123456789' * 3}" for owner in (*OWNERS, FLOODING, OTHER, "prometheus")}
         self._tokens = self._folder / "tokens"
         self._tokens.write_text("".join(f"{owner}:{token}\n" for owner, token in tokens.items()))
         self._tokens.chmod(0o600)
@@ -490,14 +491,14 @@ class Night:
             _, page = await self.load.ask(FLOODING, "GET", "/sessions?status=queued&limit=100")
             if not page["sessions"]:
                 break
-            for session in page["sessions"]:
-                self.load.cancelled.add(names[session["id"]])
-                await self.load.ask(FLOODING, "POST", f"/sessions/{session['id']}/cancel")
+            ids = [session["id"] for session in page["sessions"]]
+            self.load.cancelled |= {names[id] for id in ids}
+            await asyncio.gather(*(self.load.ask(FLOODING, "POST", f"/sessions/{id}/cancel") for id in ids))
 
     async def _waits(self) -> float:
         """Seconds from a request for a session until its first request to the model."""
         asked = time.monotonic()
-        who = await self.load.start(OWNERS[0])
+        who = await self.load.start(OTHER)
         while who and not self.ships.side.of(who).requests and time.monotonic() < asked + PATIENCE:
             await asyncio.sleep(0.05)
         return time.monotonic() - asked
