@@ -82,7 +82,7 @@ async def test_a_persons_data_is_deleted_from_store_and_queue_and_nobody_elses(s
     await _ended(ships, ids)
 
     with psycopg.connect(ships.store, autocommit=True) as connection:
-        connection.execute(sql("DELETE").replace(":'owner'", "'alice'").encode())
+        connection.execute(sql("BEGIN").replace(":'owner'", "'alice'").encode())
     assert execute(ships.store, "SELECT id FROM endstop_sessions") == [(ids[2],)]
     assert execute(ships.store, "SELECT DISTINCT session_id FROM endstop_runs") == [(ids[2],)]
     runs = {run for (run,) in execute(ships.store, "SELECT id FROM endstop_runs")}
@@ -92,6 +92,24 @@ async def test_a_persons_data_is_deleted_from_store_and_queue_and_nobody_elses(s
     results = execute(ships.store, "SELECT DISTINCT workflow_uuid FROM dbos.operation_outputs")
     assert {run for (run,) in results} - before <= runs
     assert (await ships.session(ids[2]))["status"] == "completed"
+
+
+async def test_what_a_dead_worker_left_in_the_queue_goes_with_its_sessions(ships: Fleet) -> None:
+    await ships.serve()
+    before = _kept(ships.store)
+    worker = await ships.worker(lease=60.0)
+    ids = [await ships.start(Script(who=f"left-{number}", steps=3)) for number in range(2)]
+    await _ended(ships, ids)
+    await worker.kill()
+    assert len(_kept(ships.store) - before) == 2
+    execute(ships.store, "DELETE FROM endstop_sessions WHERE id = %s", ids[0])
+    with psycopg.connect(ships.store, autocommit=True) as connection:
+        for statement in sql("o USING").split(";\n"):
+            connection.execute(statement.encode())
+    runs = {run for (run,) in execute(ships.store, "SELECT id FROM endstop_runs")}
+    assert _kept(ships.store) == runs
+    results = execute(ships.store, "SELECT DISTINCT workflow_uuid FROM dbos.operation_outputs")
+    assert runs <= {run for (run,) in results}
 
 
 async def _ended(ships: Fleet, ids: list[str]) -> None:
