@@ -17,6 +17,7 @@ KINDS = {
     "jsonl": "is read as lines of a record",
     "csv": "is read as ratings",
     "yaml": "is the configuration of another program, which the page's own test reads",
+    "sql": "runs on a store in PostgreSQL",
     "js": "is compiled by a browser",
     "text": "is a picture or an output: nothing runs",
 }

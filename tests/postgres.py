@@ -61,7 +61,7 @@ class Server:
         connections: int | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self._bin = _binaries()
+        self.binaries = _binaries()
         self._as = unprivileged()
         self._settings = dict(_SETTINGS)
         if durable:
@@ -145,7 +145,7 @@ class Server:
         options = [word for pair in self._settings.items() for word in ("-c", "=".join(pair))]
         command = [
             *self._as,
-            self._bin / "postgres",
+            self.binaries / "postgres",
             "-D",
             self._data,
             "-p",
@@ -156,7 +156,7 @@ class Server:
         ]
         with open(self._folder / "log", "ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
-        ready = [self._bin / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        ready = [self.binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
         deadline = time.monotonic() + _SECONDS
         while subprocess.run(ready, check=False).returncode != 0:
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -175,7 +175,7 @@ class Server:
         return self._folder / "data"
 
     def _init(self) -> None:
-        cluster = _cluster(self._bin, tuple(self._as))
+        cluster = _cluster(self.binaries, tuple(self._as))
         self._data.mkdir(mode=0o700)
         _give(self._data, self._as)
         subprocess.run([*self._as, "cp", "-a", f"{cluster}/.", self._data], check=True, cwd=self._folder)

@@ -1,31 +1,51 @@
-"""A relay of TCP on loopback that can hold all bytes, as a network or a server does that hangs: nothing is refused."""
+"""A relay of TCP on loopback that can hold bytes, delay them, break all connections and refuse new ones."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from urllib.parse import urlsplit
+
+from .ports import held_port
 
 
 class Relay:
-    """A relay to the server of a URL; `url` is that URL through the relay."""
+    """A relay to the server of a URL; `url` is that URL through the relay.
+
+    delay: seconds by which bytes are late, each way.
+    """
 
     def __init__(self, url: str) -> None:
         self._parts = urlsplit(url)
         self._flows = asyncio.Event()
         self._flows.set()
         self.url = ""
+        self.delay = 0.0
         self._connections: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Relay:
-        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
-        port = self._server.sockets[0].getsockname()[1]
+        self._ports = ExitStack()
+        self.port = self._ports.enter_context(held_port())
+        await self.accept()
         user, at, _ = self._parts.netloc.rpartition("@")
-        self.url = self._parts._replace(netloc=f"{user}{at}127.0.0.1:{port}").geturl()
+        self.url = self._parts._replace(netloc=f"{user}{at}127.0.0.1:{self.port}").geturl()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        await self.refuse()
+        self._ports.close()
+
+    async def accept(self) -> None:
+        """Accept connections, at the same port as before."""
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", self.port, backlog=1024)
+
+    async def refuse(self) -> None:
+        """Break all connections, and refuse new ones."""
         self._server.close()
+        await self.break_off()
+
+    async def break_off(self) -> None:
+        """Break all connections. New ones are accepted."""
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -59,6 +79,8 @@ class Relay:
         with suppress(OSError):
             while data := await reader.read(65536):
                 await self._flows.wait()
+                if self.delay:
+                    await asyncio.sleep(self.delay)
                 writer.write(data)
                 await writer.drain()
         writer.close()

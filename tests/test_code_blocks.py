@@ -52,6 +52,7 @@ NOT_RUN = {
     r"postgresql://|\"\$URL\"": "needs the reader's PostgreSQL server",
     r"\b(PROMPT|DIR|MODEL|known_ends/)": "stands for what the reader has",
     r"--model groq/": "says what an install without litellm says; tests/test_core_install.py has one",
+    r"/run/secrets/": "needs a secret that an orchestrator mounts",
     r"\bdocker run\b": "needs Docker and an image",
     r"--step\b": "needs a terminal; tests/engine/cli/test_replay.py has one",
 }
@@ -72,6 +73,8 @@ JSON_READERS = {"call_id": ApprovalRequest, "answers": AnswersRequest}
 TESTED_ELSEWHERE = {
     "docs/reference/command_line.md": "the examples of help, which tests/engine/cli/test_help.py runs",
     "docs/guides/hook.md": "the configuration of other programs: tests/agents drives them with it",
+    "docs/guides/deploy.md": "sets up a machine as root; tests/test_operations.py parses the commands of its files",
+    "docs/guides/operations.md": "needs a fleet and its database; tests/fleet/test_runbook.py has both",
     "docs/guides/coding_agents.md": "the configuration of other programs: `make agents` and tests/agents use it",
 }
 """Pages whose blocks have a test of their own."""

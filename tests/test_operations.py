@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import shutil
@@ -140,3 +141,30 @@ def test_ports_and_paths_agree_with_the_commands_the_images_and_the_guide() -> N
     assert targets == set(re.findall(r"FROM runtime AS (\w+)", dockerfile))
     for service in OWN.values():
         assert [volume.partition(":")[2] for volume in service.get("volumes", ["x:/data"])] == ["/data"]
+
+
+LOGGING_CALLS = {"log_info", "log_warning", "log_error", "Outage"}
+LOGGING = (ROOT / "docs" / "guides" / "logging.md").read_text(encoding="utf-8")
+
+
+def _logged() -> Iterator[str]:
+    """The lines that a server, a worker or the proxy may log, as far as they stand in the code as they are."""
+    for package in ("service", "web", "proxy", "process", "durable", "follow", "store", "cli"):
+        for path in (ROOT / "engine" / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                match node:
+                    case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str(text)), *_]) if (
+                        name in LOGGING_CALLS
+                    ):
+                        yield text
+                    case ast.Subscript(value=ast.Attribute(attr="outages"), slice=ast.Constant(value=str(text))):
+                        yield text
+
+
+def test_the_guide_says_what_each_line_of_the_log_means() -> None:
+    lines = set(_logged())
+    assert {"evicted a dead process", "the store is unreachable", "runs are not recorded"} <= lines
+    unexplained = {
+        line for line in lines if f"`{line}`" not in LOGGING and f"`{line.partition(':')[0]}: ...`" not in LOGGING
+    }
+    assert unexplained == set()

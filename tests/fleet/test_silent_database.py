@@ -78,7 +78,7 @@ async def test_a_worker_says_that_it_is_not_ready_leaves_at_sigterm_and_another_
             assert answer.headers["retry-after"] == "5"
             assert "store" in answer.json()["detail"]
             assert (await client.get("/health")).status_code == 200, "it lives"
-            async with asyncio.timeout(PATIENCE):  # what the store said is told for some seconds
+            async with asyncio.timeout(PATIENCE):  # what the store answered before is shown for five seconds
                 while "\nendstop_store_reachable 0\n" not in (await client.get("/metrics")).text:
                     await asyncio.sleep(0.1)
             process.send_signal(signal.SIGTERM)
