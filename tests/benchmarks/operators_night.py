@@ -485,7 +485,8 @@ class Night:
         """What the runbook's lines for a shell do."""
         waited = await self._waits()
         told = self.seen[-1]
-        told.note = f"a session of another owner began {waited:.1f} s after it was asked for"
+        began = f"began after {waited:.1f} s" if waited < PATIENCE else f"did not begin within {PATIENCE:g} s"
+        told.note = f"a session of another owner {began}"
         names = {id: who for who, id in self.load.ids.items()}
         while True:
             _, page = await self.load.ask(FLOODING, "GET", "/sessions?status=queued&limit=100")
