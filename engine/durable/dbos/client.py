@@ -118,7 +118,7 @@ class DbosConnection:
     async def enqueue(self, queue: str, job: Job) -> None:
         """Put a job into the queue, unless its run is queued or running."""
         owner = escape_name(job.owner)
-        with map_errors(self.url):
+        with map_errors(self.url), self._queued.submitting(owner) as submissions:
             known, turn = await asyncio.to_thread(self._queued.place, queue, job.run_id, owner)
             if known in WAITING:
                 return
@@ -133,7 +133,7 @@ class DbosConnection:
                         "workflow_id_reuse_policy": "reject",
                         "app_version": VERSION,
                         "application_name": APPLICATION,
-                        "priority": turn,
+                        "priority": submissions.take(turn),
                         "queue_partition_key": owner,
                     },
                     msgspec.to_builtins(job),

@@ -8,7 +8,8 @@ another waiting for one run each. The table keeps the owner as the key of the qu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import and_, literal_column, or_, select, update
@@ -19,8 +20,24 @@ _LAST_TURN = 2**31 - 1
 """The largest priority in DBOS."""
 
 
+class Submissions:
+    """The submissions of one owner that are under way in this process.
+
+    The table has their turns only once they are stored, so until then a second one would be given the same.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._latest = 0
+
+    def take(self, turn: int) -> int:
+        """Return the turn of the next submission. turn: what the table says."""
+        self._latest = min(max(turn, self._latest + 1), _LAST_TURN)
+        return self._latest
+
+
 class QueuedRuns:
-    """The rows of queued runs. system: DBOS's access to its database; it blocks, and so do all methods."""
+    """The rows of queued runs. system: DBOS's access to its database; it blocks, and so does what reads or writes."""
 
     def __init__(self, system: Any) -> None:
         self._system = system
@@ -28,9 +45,25 @@ class QueuedRuns:
         # a query alone needs no transaction; DBOS begins those of a file in a way of its own
         self._reading = system.engine if file else system.engine.execution_options(isolation_level="AUTOCOMMIT")
         self._rows = system.tables.workflow_status
+        self._submissions: dict[str, Submissions] = {}
+
+    @contextmanager
+    def submitting(self, owner: str) -> Iterator[Submissions]:
+        """Count a submission as under way until it is stored, or is not made. For the thread of the event loop."""
+        those = self._submissions.setdefault(owner, Submissions())
+        those.count += 1
+        try:
+            yield those
+        finally:
+            those.count -= 1
+            if not those.count:
+                del self._submissions[owner]
 
     def place(self, queue: str, run: str, owner: str) -> tuple[str | None, int]:
-        """Return the status of a run, None if it is unknown, and the turn of the owner's next run, from 1."""
+        """Return the status of a run, None if it is unknown, and the turn of the owner's next run, from 1.
+
+        Submissions under way are not in it: see `submitting`.
+        """
         rows = self._rows
         waiting = select(rows.c.priority).where(
             rows.c.queue_name == queue,
@@ -43,8 +76,7 @@ class QueuedRuns:
         asked = select(*(part.scalar_subquery() for part in (status, last, first)))
         with self._reading.begin() as connection:
             known, own, next_one = connection.execute(asked).one()
-        turn = (next_one or 1) if own is None else own + 1
-        return known, min(turn, _LAST_TURN)
+        return known, (next_one or 1) if own is None else own + 1
 
     def kept(self, runs: Sequence[str], seconds: float) -> set[str]:
         """Return those of these runs that wait, or were claimed less than `seconds` ago by the database's clock."""

@@ -95,11 +95,17 @@ async def test_of_each_owner_one_run_begins_and_then_of_each_a_second_one(url: s
     ]
 
 
+@pytest.mark.parametrize("together", [False, True], ids=["one by one", "at once"])
 @pytest.mark.parametrize("flood", [60, pytest.param(260, marks=pytest.mark.long)])
-async def test_five_runs_begin_among_the_next_ones_behind_a_flood_of_another_owner(url: str, flood: int) -> None:
+async def test_five_runs_begin_among_the_next_ones_behind_a_flood_of_another_owner(
+    url: str, flood: int, together: bool
+) -> None:
     office, at_once = Office(), 10
     async with opened(url) as queue:
-        await submit(queue, *jobs("alice", flood))
+        if together:
+            await asyncio.gather(*map(queue.submit, jobs("alice", flood)))
+        else:
+            await submit(queue, *jobs("alice", flood))
         async with queue.working("process", office.work, at_once=at_once):
             await until(lambda: len(office.begun) == at_once)
             await submit(queue, *jobs("bob", 5))
