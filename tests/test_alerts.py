@@ -52,7 +52,6 @@ SIGNS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "EndstopOwnerFloods": {
         'endstop_sessions{status="queued"}': ("2+0x60", "240-1x20"),
-        'endstop_http_requests_total{method="POST", route="/sessions", status="201"}': ("0+5x60", "560+5x20"),
     },
     "EndstopProcessEvicted": {
         "endstop_processes_evicted_total": ("0+0x60", "0 0 0 1+0x20"),
