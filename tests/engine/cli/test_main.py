@@ -40,7 +40,7 @@ async def test_the_answer_is_all_that_stands_on_stdout() -> None:
     async with ChatServer([*["I", "am", "done."], call("finish_task", summary=SUMMARY)]) as server:
         done = await run(server)
     assert (done.code, done.out) == (0, SUMMARY + "\n")
-    assert "completed" in done.err
+    assert "Reported as done: " in done.err
 
 
 async def test_json_is_one_object_with_the_three_axes_of_the_outcome() -> None:
