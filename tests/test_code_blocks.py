@@ -52,7 +52,7 @@ NOT_RUN = {
     r"postgresql://|\"\$URL\"": "needs the reader's PostgreSQL server",
     r"\b(PROMPT|DIR|MODEL|known_ends/)": "stands for what the reader has",
     r"--model groq/": "says what an install without litellm says; tests/test_core_install.py has one",
-    r"\bs3://": "needs a bucket; tests/engine/cli/test_fetch.py has one of a server on this machine",
+    r"\bs3://": "needs a bucket; tests/engine/objects has one of a server on this machine",
     r"/run/secrets/": "needs a secret that an orchestrator mounts",
     r"\bdocker run\b": "needs Docker and an image",
     r"--step\b": "needs a terminal; tests/engine/cli/test_replay.py has one",
