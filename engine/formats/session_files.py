@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
@@ -60,6 +61,8 @@ from .sqlite_files import is_database, table_names
 
 AUTO = "auto"
 """Value used instead of a format's name: the format of each value is detected."""
+FEW, SHORT = 4, 100
+"""Most fields of a small object, and most characters of a text in it."""
 
 
 class Format(CheckedStruct, frozen=True):
@@ -242,8 +245,30 @@ def find_sessions_in_stream(stream: IO[bytes], format: str = AUTO, source: str =
 @explained
 def detect_format(data: Any) -> str | None:
     """Return the name of the format of this decoded JSON; None if it is none of `FORMATS`."""
+    return _identify(data)[0]
+
+
+def _identify(data: Any) -> tuple[str | None, KnownFormat | None]:
+    """Return the name of the format, as `detect_format` does, and the format of `KNOWN` if it is one of those."""
+    if isinstance(data, dict) and len(data) <= FEW and all(map(_is_short, data.values())):
+        return _identify_fields(tuple((name, type(value), value) for name, value in data.items()))
+    return _look_at(data)
+
+
+def _is_short(value: Any) -> bool:
+    return len(value) <= SHORT if isinstance(value, str) else value is None or isinstance(value, int | float)
+
+
+@lru_cache(maxsize=256)
+def _identify_fields(fields: tuple[tuple[str, type, Any], ...]) -> tuple[str | None, KnownFormat | None]:
+    """Do it for a small object, of which a file may hold a hundred thousand that are the same."""
+    return _look_at({name: value for name, _, value in fields})
+
+
+def _look_at(data: Any) -> tuple[str | None, KnownFormat | None]:
     name = next((format.name for format in FORMATS.values() if format.matches(data)), None)
-    return None if name in GENERIC and find_known(data) is not None else name
+    known = find_known(data) if name is None or name in GENERIC else None
+    return (None if known is not None else name), known
 
 
 def explain_error(error: Exception) -> str:
@@ -359,7 +384,7 @@ class SearchedFile(Struct, frozen=True, kw_only=True):
                 others = True
                 yield from self._read_value(value, name)
                 continue
-            known = find_known(value.data)
+            known = _identify(value.data)[1]
             unknown += known is None
             kind = "" if known is None else known.name
             if kind not in named:
