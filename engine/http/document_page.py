@@ -170,6 +170,8 @@ class ReportSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
     steps: int
     cost: str
     cost_usd: float | None = None
+    origin: str = ""
+    """What a fork comes from, in words."""
     reasons: Sequence[str] = ()
     strip: Sequence[StripRun] = ()
     anchors: Sequence[VerdictLine] = ()

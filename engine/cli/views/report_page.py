@@ -21,6 +21,7 @@ from ...analysis.summary import RunSummary
 from ...analysis.task_titles import TaskTitles
 from ...analysis.verdict import SessionVerdict, verdict_of
 from ...base.sanitize import one_line
+from ...fork import describe_origin
 from ...http.document_page import (
     Cell,
     Figure,
@@ -310,6 +311,7 @@ def _session(one: SessionSection, last: LabelledRun, titles: TaskTitles) -> Repo
         cost="unknown" if spent is None else f"{about}{dollars(spent)}",
         cost_usd=spent,
         reasons=chosen.reasons,
+        origin=next((one_line(describe_origin(run.origin), 300) for run in one.runs if run.origin is not None), ""),
         strip=[run for run in verdict.strip if run.cells],
         anchors=[anchor for anchor in verdict.anchors if anchor.step],
     )

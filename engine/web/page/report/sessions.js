@@ -10,10 +10,11 @@ const KNOWN = { good: ["passed", "✔"], bad: ["failed", "✘"], main: ["told", 
 
 export function sessionsView({ sessions, most }, view) {
   const link = (place) => view + hashOf(place);
-  const rows = sessions.map((one) => ({ ...one, words: [one.task, one.id, one.record, one.ending, one.known, ...(one.reasons ?? [])].join("\n").toLowerCase() }));
+  const rows = sessions.map((one) => ({ ...one, words: [one.task, one.id, one.record, one.ending, one.known, one.origin ?? "", ...(one.reasons ?? [])].join("\n").toLowerCase() }));
   const text = (name, of) => ({ name, order: of, cell: (one) => h("td", {}, of(one)) });
   const shown = table({ caption: "Sessions", seen: false, most, things: "session", kind: "sessions", columns: [
-    { name: "Task", order: ({ task }) => task.toLowerCase(), cell: ({ id, task, record }) => h("th", { scope: "row" }, h("a", { href: link({ id }), title: `${id}\n${record}` }, task)) },
+    { name: "Task", order: ({ task }) => task.toLowerCase(), cell: ({ id, task, record, origin }) => h("th", { scope: "row" }, h("a", { href: link({ id }), title: `${id}\n${record}` }, task),
+      origin ? h("small", {}, origin) : "") },
     text("Ended", ({ ending }) => ending),
     { name: "Work", order: ({ known }) => known, cell: ({ known, tone }) => h("td", { class: `known ${KNOWN[tone][0]}` }, signed(KNOWN[tone][1]), known) },
     { name: "Steps", isFigure: true, order: ({ steps }) => steps, cell: ({ steps }) => h("td", { class: "n" }, `${steps}`) },
