@@ -205,7 +205,9 @@ class ProxyServer(Struct, frozen=True, kw_only=True):
         folder = self.followers.folder
         if folder is None or self.keep_days is None:
             return None
-        return asyncio.create_task(delete_daily(folder, self.keep_days, self.followers.clock))
+        return asyncio.create_task(
+            delete_daily(folder, self.keep_days, self.followers.clock), name="endstop proxy retention"
+        )
 
     def new_proxy(self, secrets: KnownSecrets | None = None) -> Proxy:
         """Return a proxy with these settings, for whoever serves it. secrets: hidden in what is logged."""

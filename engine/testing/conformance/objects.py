@@ -97,7 +97,7 @@ async def _whole_for_readers(make: MakeObjects) -> None:
                 return number
         raise AssertionError
 
-    task = asyncio.create_task(read())
+    task = asyncio.create_task(read(), name="endstop conformance reader")
     try:
         for digit in range(20):
             await writer.put("key", b"%d" % (digit % 10) * size)
@@ -111,7 +111,7 @@ async def _whole_after_cancel(make: MakeObjects) -> None:
     old, new = b"o" * (8 << 20), b"n" * (8 << 20)
     await objects.put("key", old)
     for turns in (0, 1, 2, 5, 50):
-        putting = asyncio.create_task(objects.put("key", new))
+        putting = asyncio.create_task(objects.put("key", new), name="endstop conformance put")
         for _ in range(turns):
             await asyncio.sleep(0)
         putting.cancel()

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import aiohttp
 from endstop.decision import POLICIES, Usage
+from endstop.http.document_page import report_html
 from endstop.process.tokens import Tokens
 from endstop.providers.prices import Prices
 from endstop.proxy.day_budgets import DayBudgets
 from endstop.proxy.proxy_server import RunFollowers
-from endstop.proxy.statistics_page import Statistics, metrics, page
+from endstop.proxy.statistics_page import Statistics, metrics, statistics_page
 
 from ...prometheus_format import Exposition, read
 from .agents import Provider, proxied, proxy_before, run_agent
@@ -71,10 +72,11 @@ async def test_what_is_left_of_budgets_is_that_of_everybody_and_of_the_key_with_
 
 def test_runs_without_a_record_are_in_the_metrics_and_on_the_page() -> None:
     statistics = Statistics()
-    assert "could not be written" not in page(statistics, 0, "http://x", dry_run=False)
+    assert "could not be written" not in report_html(statistics_page(statistics, 0, "http://x", dry_run=False)).html
     statistics.count_unrecorded_run()
     assert read(metrics(statistics, 0, 0)).value("endstop_proxy_unrecorded_runs_total") == 1
-    assert "runs whose record could not be written" in page(statistics, 0, "http://x", dry_run=False)
+    shown = statistics_page(statistics, 0, "http://x", dry_run=False)
+    assert "runs whose record could not be written" in report_html(shown).html
 
 
 async def test_metrics_take_a_token_where_the_proxy_has_tokens() -> None:

@@ -13,10 +13,11 @@ import pytest
 from aiohttp import web
 from endstop import read_record
 from endstop.decision import POLICIES
+from endstop.http.document_page import report_html
 from endstop.providers.prices import Prices
 from endstop.proxy.proxy_server import RunFollowers
 from endstop.proxy.recording import BATCH_PAUSE, BATCH_RECORDS, DAY_SECONDS, RecordLosses, delete_daily
-from endstop.proxy.statistics_page import Statistics, metrics, page
+from endstop.proxy.statistics_page import Statistics, metrics, statistics_page
 from endstop.records.files import find_records
 from endstop.records.retention import day_folder
 from endstop.testing import FakeClock
@@ -76,7 +77,8 @@ async def test_runs_that_cannot_be_recorded_are_counted_and_make_a_line_a_minute
             assert statistics.total.unrecorded_runs == 5
             assert statistics.total.unfollowed_runs == 0
             assert "endstop_proxy_unrecorded_runs_total 5\n" in metrics(statistics, 0, len(proxy.runs))
-            assert "record could not be written" in page(statistics, 0, upstream, dry_run=False)
+            shown = statistics_page(statistics, 0, upstream, dry_run=False)
+            assert "record could not be written" in report_html(shown).html
             assert len(said(caplog, "runs are not recorded")) == 1
             await clock.advance(60)
             await run_agent(url, client, streams=True, prompt="task 6")
