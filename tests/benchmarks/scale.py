@@ -63,7 +63,7 @@ ASSUMED_WAIT = 5.0
 """Seconds that 99 of 100 sessions may wait."""
 ASSUMED_PRICE = 0.04
 """Dollars for a core and an hour."""
-SIMULATED = 120.0
+SIMULATED = 60.0
 """Seconds of each question's simulation."""
 
 
