@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.request import Request, urlopen
 
 import psycopg
 
@@ -198,6 +200,19 @@ class Bench:
                 times.append(time.monotonic() - began)
         return median(times)
 
+    def response(self, scenario: Scenario) -> float:
+        """Return the seconds of a response, as a client of the model's stand-in sees it."""
+        message = {"role": "user", "content": scenario.prompt}
+        body = json.dumps({"model": "scripted", "stream": True, "messages": [message], "tools": []}).encode()
+        request = Request(f"{self._url}/v1/chat/completions", body, {"content-type": "application/json"})
+        times = []
+        for _ in range(5):
+            began = time.monotonic()
+            with urlopen(request) as answer:
+                answer.read()
+            times.append(time.monotonic() - began)
+        return median(times)
+
     def _fleet(self, workers: int) -> _Started:
         place = self._folder / f"fleet-{len(list(self._folder.iterdir()))}"
         return _Started(self._server, self._provider, self._url, place, workers)
@@ -328,9 +343,12 @@ def _ms(seconds: float) -> str:
     return f"{1000 * seconds:.2f} ms"
 
 
-def simulated_point(times: ServiceTimes, workers: int, sessions: int, cores: int) -> float:
-    """Return the seconds of a point by the simulation: all share the cores of this machine."""
-    work = Work(steps=POINT.steps, chunks=POINT.chunks, model=POINT.chunks * POINT.delay / 1000)
+def simulated_point(times: ServiceTimes, response: float, workers: int, sessions: int, cores: int) -> float:
+    """Return the seconds of a point by the simulation: all share the cores of this machine.
+
+    response: seconds of a response of the model's stand-in.
+    """
+    work = Work(steps=POINT.steps, chunks=POINT.chunks, model=response)
     machines = Machines(workers=workers, places=PLACES, cores=cores, database_cores=None)
     return FleetSimulation(times, work, machines).drain(sessions).last_end
 
@@ -357,12 +375,13 @@ def main() -> None:
             print(f"a session of {scenario.steps} steps ...", file=sys.stderr, flush=True)
             costs[name] = asyncio.run(bench.cost(scenario, given.sessions))
         times = service_times(costs, asyncio.run(bench.idle()), bench.commit())
-        print(times, file=sys.stderr, flush=True)
+        response = bench.response(POINT)
+        print(times, f"a response: {response:.3f} s", file=sys.stderr, flush=True)
         points = []
         for point in given.points:
             workers, sessions = map(int, point.split("x"))
             print(f"{workers} workers, {sessions} sessions ...", file=sys.stderr, flush=True)
-            simulated = simulated_point(times, workers, sessions, os.cpu_count() or 1)
+            simulated = simulated_point(times, response, workers, sessions, os.cpu_count() or 1)
             measured = asyncio.run(bench.point(POINT, workers, sessions))
             print(f"measured {measured:.1f} s, simulated {simulated:.1f} s", file=sys.stderr, flush=True)
             points.append((workers, sessions, measured, simulated))
