@@ -34,7 +34,7 @@ class Missing(Exception):
 
 
 class Server:
-    """A server, started when it is entered and gone when it is left. Raises Missing."""
+    """A context manager that starts a server and ends it. Raises Missing if its program is not installed."""
 
     def __init__(self) -> None:
         self._binary = _binary()

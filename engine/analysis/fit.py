@@ -41,11 +41,11 @@ from .eagerness import (
     single_levels,
 )
 from .endings import rule_words
-from .fit_report import MAX_NAMED, TOLERANCE, Counts, EarlyStop, FitOptions, FitReport, Rung, UnitKind, settings_text
+from .fit_report import TOLERANCE, Counts, EarlyStop, FitOptions, FitReport, Rung, UnitKind, settings_text
 from .guarantee import Certification, exact_interval, learn_then_test, upper_bound
 from .labels import Labels, RunNames
 from .policy_simulation import BacktestResult, Finding, backtest
-from .sampling import BadRecord, partly_read, view_ids
+from .sampling import MAX_NAMED, BadRecord, partly_read, view_ids
 from .statistics import Interval, RatioEstimator
 from .step_mix import add_counts, shares_of
 

@@ -27,8 +27,6 @@ ANCHORS: dict[Anchor, str] = {
 TOLERANCE: dict[Anchor, int] = {"end": 1, "said": 0, "changed": 0}
 """Number of steps before the anchor that may be lost, unless the user sets another."""
 UnitKind = Literal["task", "run"]
-MAX_NAMED = 5000
-"""Number of sessions up to which those of a count are named."""
 LEAST_CHOOSING, MOST_CHOOSING = 0.1, 0.25
 """Smallest and largest share of units used to choose, unless the user sets another."""
 
@@ -90,7 +88,7 @@ class EarlyStop(Struct, frozen=True, kw_only=True):
 
     record: str
     view_id: str
-    """Id of its session in `endstop view`."""
+    """The id under which `endstop view` shows the session of this record."""
     why: str
     """The step and the rule, in words."""
 

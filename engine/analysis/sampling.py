@@ -129,6 +129,9 @@ def _many_after_change(run: LabelledRun) -> int:
 
 # ---- ids
 
+MAX_NAMED = 5000
+"""Number of sessions up to which those of a count are named."""
+
 
 def view_ids(own_ids: Mapping[Path, str]) -> dict[Path, str]:
     """Return the id by which `endstop view` names the session of each file.

@@ -63,7 +63,7 @@ class ValueHistogram:
 
 
 OnValue = Callable[[Metric, Labels, float], None]
-"""Called with a value of a histogram."""
+"""Receives each value that is observed in a histogram."""
 
 
 class Metrics:

@@ -4,47 +4,63 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 ANSWER_SECONDS = 1.0
 """Seconds in which a part has to answer."""
+T = TypeVar("T")
+
+
+class BoundedQuestion(Generic[T]):
+    """A question to something that may hang: one at a time, whose answer all who ask meanwhile get.
+
+    ask: returns the answer. name: of its task. seconds: for which an answer is waited for; None: `ANSWER_SECONDS`. The threads and connections
+    of a database that hangs are few, so a question that got no answer in time is not asked again beside the first.
+    """
+
+    def __init__(self, ask: Callable[[], Awaitable[T]], name: str, *, seconds: float | None = None) -> None:
+        self._ask, self._name, self._seconds = ask, name, seconds
+        self._asked: asyncio.Task[T] | None = None
+
+    async def answer(self) -> asyncio.Task[T]:
+        """Return the task of the question: done with the answer or an error, or not done if there is none in time."""
+        asked = self._asked
+        if asked is None or asked.done():
+            asked = self._asked = asyncio.create_task(self._await(), name=self._name)
+            asked.add_done_callback(_succeeded)  # its error is looked at, even if nobody asks again
+        await asyncio.wait((asked,), timeout=ANSWER_SECONDS if self._seconds is None else self._seconds)
+        return asked
+
+    def close(self) -> None:
+        """Wait for no answer any more."""
+        if self._asked is not None:
+            self._asked.cancel()
+
+    async def _await(self) -> T:
+        return await self._ask()
 
 
 class Readiness:
     """The parts that a process depends on, each with a question that returns if it answers, and raises if it fails.
 
-    seconds: in which a part has to answer. A part gets one question at a time, however often `silent_parts` is called:
-    the threads and connections of a database that hangs are few.
+    seconds: in which a part has to answer; None: `ANSWER_SECONDS`.
     """
 
-    def __init__(
-        self, parts: Mapping[str, Callable[[], Awaitable[object]]], *, seconds: float = ANSWER_SECONDS
-    ) -> None:
-        self._parts = parts
-        self._seconds = seconds
-        self._asked: dict[str, asyncio.Task[None]] = {}
+    def __init__(self, parts: Mapping[str, Callable[[], Awaitable[object]]], *, seconds: float | None = None) -> None:
+        self._questions = {
+            name: BoundedQuestion(ask, f"endstop question {name}", seconds=seconds) for name, ask in parts.items()
+        }
 
     async def silent_parts(self) -> list[str]:
         """Return the names of the parts that do not answer in time or fail; empty if all work."""
-        tasks = {name: self._ask(name) for name in self._parts}
-        await asyncio.wait(tasks.values(), timeout=self._seconds)
-        return [name for name, task in tasks.items() if not _succeeded(task)]
-
-    def _ask(self, name: str) -> asyncio.Task[None]:
-        task = self._asked.get(name)
-        if task is None or task.done():
-            task = self._asked[name] = asyncio.create_task(_await(self._parts[name]), name=f"endstop question {name}")
-            task.add_done_callback(_succeeded)  # its error is looked at, even if nobody asks again
-        return task
+        tasks = await asyncio.gather(*(question.answer() for question in self._questions.values()))
+        return [name for name, task in zip(self._questions, tasks, strict=True) if not _succeeded(task)]
 
     def close(self) -> None:
         """Ask nothing any more, and wait for no answer."""
-        for task in self._asked.values():
-            task.cancel()
+        for question in self._questions.values():
+            question.close()
 
 
-async def _await(question: Callable[[], Awaitable[object]]) -> None:
-    await question()
-
-
-def _succeeded(task: asyncio.Task[None]) -> bool:
+def _succeeded(task: asyncio.Task[Any]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None

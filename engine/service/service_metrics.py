@@ -3,7 +3,7 @@
     text = await service.metrics.current_text()      # for Prometheus, as `GET /metrics` returns it
 
 The store is asked at most every `FRESH_SECONDS`, however many ask for metrics, and nobody waits for it longer than
-`ANSWER_SECONDS`: what it last said is then left out, and `endstop_store_reachable` is 0.
+`readiness.ANSWER_SECONDS`: what it last said is then left out, and `endstop_store_reachable` is 0.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from collections.abc import Callable
 from ..base.metrics_registry import SECONDS, Metric, Metrics
 from ..observers.agent_metrics import RUN_METRICS
 from ..store.base import Overview, Store, StoreError
+from .readiness import BoundedQuestion
 
 FRESH_SECONDS = 5.0
 """For how long an answer of the store is used."""
-ANSWER_SECONDS = 1.0
-"""How long to wait for the store."""
 SHARE = 20
 """An answer that took long is used for so many times as long, so that counting takes little of a database's time."""
 
@@ -121,12 +120,15 @@ class ServiceMetrics(Metrics):
         """Called before the text is written, to set metrics that are counted elsewhere."""
 
     async def current_text(self) -> str:
-        """Return all metrics in Prometheus' text format (`base.metrics_registry.MEDIA_TYPE`), within about a second."""
+        """Return all metrics as text in Prometheus' exposition format, version 0.0.4.
+
+        It takes about a second at most: what a store that does not answer would say is left out.
+        """
         await self.refresh()
         return self.text()
 
     async def refresh(self) -> None:
-        """Set the metrics that are not counted as things happen, within about a second."""
+        """Read anew what is not counted as things happen, such as the sessions in the store; a second at most."""
         self._set_overview(await self._overview.read())
         self.set(RUNNING, {(): self._running()})
         self.on_refresh()
@@ -151,22 +153,19 @@ class ServiceMetrics(Metrics):
 
 
 class OverviewReader:
-    """Reader of a store's overview: one request at a time, whose answer all who ask meanwhile get."""
+    """Reader of a store's overview. It keeps an answer for some seconds."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._latest: Overview | None = None
         self._fresh_until = 0.0
-        self._reading: asyncio.Task[Overview] | None = None
+        self._question = BoundedQuestion(self._read, "endstop store overview")
 
     async def read(self) -> Overview | None:
-        """Return an answer of the last seconds; None if the store does not answer within `ANSWER_SECONDS`."""
+        """Return an answer of the last seconds; None if the store does not answer in time."""
         if self._latest is not None and asyncio.get_running_loop().time() < self._fresh_until:
             return self._latest
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(self._read(), name="endstop store overview")
-        reading = self._reading
-        await asyncio.wait((reading,), timeout=ANSWER_SECONDS)
+        reading = await self._question.answer()
         if not reading.done():
             return None
         try:
@@ -185,5 +184,4 @@ class OverviewReader:
 
     def close(self) -> None:
         """Stop waiting for an answer."""
-        if self._reading is not None:
-            self._reading.cancel()
+        self._question.close()

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...analysis.backtest import SessionCase
-from ...analysis.sampling import view_ids
+from ...analysis.sampling import MAX_NAMED, view_ids
 from .view_links import session_link, sessions_link
-
-MOST = 5000
-"""Sessions that a link names, at most: a larger number has no link."""
 
 
 class CountedSessions:
@@ -27,13 +24,13 @@ class CountedSessions:
         self._own_ids[record] = case.session_id
         for name in _counts(case):
             found = self._records.setdefault((policy, name), [])
-            if len(found) <= MOST:
+            if len(found) <= MAX_NAMED:
                 found.append(record)
 
     def link(self, policy: str, name: str) -> str:
         """Return the link to the sessions of a count; empty if there are none or too many."""
         found = self._records.get((policy, name), [])
-        return sessions_link(map(self._id, found)) if len(found) <= MOST else ""
+        return sessions_link(map(self._id, found)) if len(found) <= MAX_NAMED else ""
 
     def session(self, case: SessionCase) -> str:
         """Return the link to a session that was added."""

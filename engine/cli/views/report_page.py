@@ -1,4 +1,4 @@
-"""The page of a report: the tables of `report_document.py` between figures, charts and a table of sessions."""
+"""The page of `endstop report`: figures, charts, the tables of `report_document.py`, and the list of sessions."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from endstop import Engine
 from endstop.providers import Scripted, call
-from endstop.service import service_metrics
+from endstop.service import readiness, service_metrics
 from endstop.service.service import Service
 from endstop.service.service_metrics import PUT_BACK, START_SECONDS, OverviewReader
 from endstop.store.base import Overview, StoreError
@@ -53,14 +53,14 @@ async def test_the_store_is_asked_once_for_all_who_ask_within_some_seconds() -> 
 async def test_a_store_that_hangs_is_waited_for_briefly_and_its_numbers_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(service_metrics, "ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(readiness, "ANSWER_SECONDS", 0.01)
     monkeypatch.setattr(service_metrics, "FRESH_SECONDS", 0.0)
     monkeypatch.setattr(service_metrics, "SHARE", 0)
     store = Asked()
     async with Service({}, store=store) as service:
-        monkeypatch.setattr(service_metrics, "ANSWER_SECONDS", 60.0)
+        monkeypatch.setattr(readiness, "ANSWER_SECONDS", 60.0)
         assert (await shown(service)).value("endstop_store_reachable") == 1
-        monkeypatch.setattr(service_metrics, "ANSWER_SECONDS", 0.01)
+        monkeypatch.setattr(readiness, "ANSWER_SECONDS", 0.01)
         store.answering.clear()
         for _ in range(3):
             seen = await shown(service)
@@ -69,7 +69,7 @@ async def test_a_store_that_hangs_is_waited_for_briefly_and_its_numbers_are_left
             assert seen.value("endstop_running_sessions") == 0
         assert store.times == 2  # nobody asks again while the store has not answered
         store.answering.set()
-        monkeypatch.setattr(service_metrics, "ANSWER_SECONDS", 60.0)
+        monkeypatch.setattr(readiness, "ANSWER_SECONDS", 60.0)
         assert (await shown(service)).value("endstop_store_reachable") == 1
         store.error = StoreError("no space left")
         assert (await shown(service)).value("endstop_store_reachable") == 0

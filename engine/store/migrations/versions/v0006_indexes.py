@@ -1,4 +1,4 @@
-"""Indexes for listing sessions by status or agent, for deleting old sessions, and for runs that wait for long.
+"""Add indexes: to list sessions by status or agent, to delete old sessions, and to find the runs that wait.
 
 While they are built nothing can be written to the two tables.
 """
