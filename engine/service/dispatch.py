@@ -8,7 +8,7 @@ queued; a worker starts it, in any process. They share only the checks at the en
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
 
@@ -135,6 +135,10 @@ class LocalDispatcher:
             await asyncio.wait_for(active.ended.wait(), REST_SECONDS)
         return await self._queries.session(session_id, owner=owner)
 
+    async def end_cancelled(self, session: StoredSession) -> StoredSession:
+        """Return the session unchanged: the processes that share its queue end its run."""
+        return session
+
     async def delete(self, session_id: str) -> None:
         """Delete a session that is not running."""
         await self._queries.store.delete(session_id)
@@ -187,8 +191,17 @@ class QueueDispatcher:
     store until `resubmit_lost` of any process finds it.
     """
 
-    def __init__(self, queries: SessionQueries, queue: Queue, admission: Admission, supervisor: RunSupervisor) -> None:
+    def __init__(
+        self,
+        queries: SessionQueries,
+        queue: Queue,
+        admission: Admission,
+        supervisor: RunSupervisor,
+        end_cancelled: Callable[[StoredSession], Awaitable[bool]],
+    ) -> None:
+        """Create the dispatcher. end_cancelled: ends a queued run in this process; True if it is over."""
         self._queries = queries
+        self._end_cancelled = end_cancelled
         self._store = queries.store
         self._queue = queue
         self._admission = admission
@@ -243,12 +256,23 @@ class QueueDispatcher:
         )
         await self._put(job, engine)
 
+    async def end_cancelled(self, session: StoredSession) -> StoredSession:
+        """End the queued run of a session, which was cancelled, if this process can; returns the session as stored."""
+        assert session.run_id is not None
+        if await self._supervisor.shielded(self._end_cancelled(session)):
+            await self._drop(session.run_id)
+        return await self._queries.session(session.id)
+
     async def delete(self, session_id: str) -> None:
         """Delete a session that is not running, and what the queue still keeps of its runs."""
         runs = await self._store.runs(session_id)
         await self._store.delete(session_id)
+        await self._drop(*(run.id for run in runs))
+
+    async def _drop(self, *run_ids: str) -> None:
+        """Delete what the queue keeps of runs that are over; if it is away, a worker does so when it takes them."""
         with suppress(ConnectionError):
-            await self._queue.drop(*(run.id for run in runs))
+            await self._queue.drop(*run_ids)
 
     async def adopt(self, orphans: Sequence[Orphan]) -> None:
         """Put the runs of dead processes back into the queue, for any process to continue."""
@@ -291,16 +315,7 @@ class QueueDispatcher:
 
     async def _recover(self, orphan: Orphan) -> None:
         assert orphan.run_id is not None
-        if orphan.job is not None:
-            job = msgspec.json.decode(orphan.job, type=Job)
-        else:
-            job = Job(
-                run_id=orphan.run_id,
-                session_id=orphan.session_id,
-                agent=orphan.agent,
-                opening="resume",
-                owner=orphan.owner,
-            )
+        job = waiting_job(orphan.session_id, orphan.agent, orphan.owner, orphan.run_id, orphan.job)
         try:
             await self._queue.recover(orphan.run_id)
             await self._queue.submit(job)
@@ -344,6 +359,13 @@ class QueueDispatcher:
         except ConnectionError as error:  # resubmit_lost tries again
             self._outage.failed(run_id=job.run_id, error=str(error))
         return await self._queries.session(job.session_id)
+
+
+def waiting_job(session_id: str, agent: str, owner: str, run_id: str, job: str | None) -> Job:
+    """Return the job of a run that waits in the queue. job: as stored; None: the run has begun, and is to resume."""
+    if job is not None:
+        return msgspec.json.decode(job, type=Job)
+    return Job(run_id=run_id, session_id=session_id, agent=agent, opening="resume", owner=owner)
 
 
 async def check_is_new(store: Store, session_id: str) -> None:

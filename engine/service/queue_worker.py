@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -14,12 +15,12 @@ from ..decision import WrongUse
 from ..dependencies import DepsFailed
 from ..durability import Job, ProviderAway, RunLost, StepKey, Steps
 from ..engine import Engine
-from ..providers._logging import log_warning
+from ..providers._logging import log, log_warning
 from ..session import Session
 from ..store.base import GOING, SessionLocked, Store, StoredSession, StoreError
 from .active import ActiveSession, ActiveSessions
 from .admission import Admission
-from .dispatch import RunInput
+from .dispatch import RunInput, waiting_job
 from .errors import Refusal
 from .event_buffer import WAITS
 from .history import load_runs
@@ -78,12 +79,60 @@ class QueueWorker:
                 self._supervisor.outages[WAITS].failed(run_id=job.run_id, error=str(error))
             await asyncio.sleep(RETRY_SECONDS)
 
+    async def end_cancelled(self, session: StoredSession) -> bool:
+        """End a queued run that was cancelled, without its turn and without a worker; True if it is over.
+
+        False if another process has begun it, or if it cannot end here, because its agent does not start or because it
+        was in the middle of a step: then it stays queued, and ends when a worker takes it. While the store is away, it
+        waits.
+        """
+        while True:
+            ownership = RunOwnership(self._lease_keeper.held)
+            try:
+                return await self._end_once(session, ownership)
+            except StoreError as error:
+                self._supervisor.outages[WAITS].failed(run_id=session.run_id, error=str(error))
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _end_once(self, session: StoredSession, ownership: RunOwnership) -> bool:
+        run = await self._store.run(session.run_id or "")
+        if run is None or run.status != "queued" or run.cancel is None:
+            return False
+        job = waiting_job(session.id, session.agent, session.owner, run.id, run.job)
+        try:
+            stored = await self._store.claim(session.id, run.id)
+        except SessionLocked:
+            return False
+        try:
+            await self._supersede(job, ownership, stored.token)
+            return await self._execute(job, stored, NoSteps(), ownership)
+        except (WrongUse, Refusal, DepsFailed, RunLost) as error:
+            log(
+                logging.INFO,
+                "a cancelled run is left to a worker",
+                {"run_id": run.id, "session_id": session.id, "error": str(error)},
+            )
+            await self._store.requeue([session.id], token=ownership.token)
+            return False
+
     async def _run_once(self, job: Job, steps: Steps, ownership: RunOwnership) -> bool:
         """Try once to execute a job; True if its run is over. An interrupted run is not: a user may resume it."""
         stored = await self._claim(job, ownership)
         if stored is None:
             found = await self._store.run(job.run_id)
             return found is None or found.status not in (*GOING, "interrupted")
+        try:
+            return await self._execute(job, stored, steps, ownership)
+        except (WrongUse, Refusal) as error:
+            log_warning("a run cannot be continued", run_id=job.run_id, session_id=job.session_id, error=str(error))
+            await self._store.mark_interrupted(job.session_id, str(error), token=ownership.token)
+        except DepsFailed as error:
+            log_warning("a run cannot begin", run_id=job.run_id, session_id=job.session_id, error=str(error))
+            await self._store.mark_interrupted(job.session_id, NO_DEPS, token=ownership.token)
+        return False
+
+    async def _execute(self, job: Job, stored: StoredSession, steps: Steps, ownership: RunOwnership) -> bool:
+        """Execute a job whose session this process has claimed; as `_run_once`."""
         active = ActiveSession(job.session_id, stored.owner, job.agent, ownership=ownership)
         self._active_sessions.add(active)
         try:
@@ -91,14 +140,6 @@ class QueueWorker:
             run_input = RunInput(opening="resume") if session.interrupted else RunInput.of_job(job)
             run = run_input.start(session, job.run_id)
             await self._supervisor.start_run(active, session, engine, lambda: run, job.heard)
-        except (WrongUse, Refusal) as error:
-            log_warning("a run cannot be continued", run_id=job.run_id, session_id=job.session_id, error=str(error))
-            await self._store.mark_interrupted(job.session_id, str(error), token=ownership.token)
-            return False
-        except DepsFailed as error:
-            log_warning("a run cannot begin", run_id=job.run_id, session_id=job.session_id, error=str(error))
-            await self._store.mark_interrupted(job.session_id, NO_DEPS, token=ownership.token)
-            return False
         finally:
             self._supervisor.release(active)
         await active.ended.wait()
@@ -160,6 +201,14 @@ class QueueWorker:
         session = await load_runs(await self._admission.session(engine, stored), self._store)
         session.steps, session.history = steps, job.history
         return session, engine
+
+
+class NoSteps:
+    """Steps of a run that ends before its next one."""
+
+    async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Implement `Steps.step`: leave the run to a process that works on the queue."""
+        raise RunLost(f"step {key} needs a worker")
 
 
 class OwnedSteps:

@@ -161,9 +161,10 @@ class Service(SessionQueries):
         if queue is None:
             self._dispatcher = LocalDispatcher(self, self._active_sessions, admission, supervisor)
         else:
-            self._dispatcher = dispatcher = QueueDispatcher(self, queue, admission, supervisor)
-            supervisor.late_messages.begin = dispatcher.start_run_for
             worker = QueueWorker(self.store, self._active_sessions, admission, supervisor, lease_keeper)
+            dispatcher = QueueDispatcher(self, queue, admission, supervisor, worker.end_cancelled)
+            self._dispatcher = dispatcher
+            supervisor.late_messages.begin = dispatcher.start_run_for
             self._lifecycle.use_queue(queue, dispatcher, worker if works else None, max_running)
         self._deadline: asyncio.Task[None] | None = None
         asked: dict[str, Callable[[], Awaitable[object]]] = {"store": partial(self.store.session, "")}
@@ -396,8 +397,9 @@ class Service(SessionQueries):
         """Cancel the current run of the session; a second call, also after its end, changes nothing.
 
         If another process executes the run, the request is left in the store for that process, which reads it within a
-        second; a queued run is cancelled as soon as a process starts it. Raises Conflict if the run ended otherwise.
-        cause: recorded in the run's CANCEL_REQUESTED event. Returns the session as stored: it may run still.
+        second. A queued run ends here, without a worker; if that cannot be, it ends when a worker takes it. Raises
+        Conflict if the run ended otherwise. cause: recorded in the run's CANCEL_REQUESTED event. Returns the session as
+        stored: it may run still.
         """
         stored = await self.session(session_id, owner=owner)
         if is_received(stored):
@@ -411,7 +413,7 @@ class Service(SessionQueries):
             active.cancel(cause)
             return stored
         elif await self.store.request_cancel(session_id, cause):
-            return stored
+            return await self._dispatcher.end_cancelled(stored) if stored.status == "queued" else stored
         else:
             status = (await self.session(session_id, owner=owner)).status
         if status != "cancelled":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,12 @@ class Fleet:
         """One that takes requests and does nothing itself."""
         return await self.worker(Engine(Scripted()), works=False, **options)
 
-    async def worker(self, engine: Engine, **options: Any) -> Service:
+    def waiting(self) -> list[str]:
+        """Ids of the runs in the queue."""
+        with closing(sqlite3.connect(self._queue)) as database:
+            return [run for (run,) in database.execute("SELECT run FROM jobs WHERE state <> 'ended'")]
+
+    async def worker(self, engine: Engine | Mapping[str, Engine], **options: Any) -> Service:
         """One that takes runs from the queue, with this engine."""
         settings = {"grace": 0, "lease": 2.0, "queue": Plain(self._queue), **options}
         return await self._stack.enter_async_context(Service(engine, store=self.url, **settings))
@@ -158,14 +164,69 @@ async def test_a_cancel_reaches_the_process_that_has_the_run(fleet: Fleet) -> No
     assert not held.go.is_set()
 
 
-async def test_a_run_that_waits_can_be_cancelled_and_ends_once_it_is_taken(fleet: Fleet) -> None:
+async def test_a_run_that_waits_is_cancelled_at_once_without_a_worker(fleet: Fleet) -> None:
     desk = await fleet.desk()
     session = await desk.start("Look")
-    await desk.cancel(session.id, "never mind")
+    run = await desk.run(session.run_id or "")
+    reading = asyncio.create_task(to_end(desk.follow_run(run)))
+    ended = await desk.cancel(session.id, "never mind")
+    assert (ended.status, ended.holder) == ("cancelled", None)
+    assert (await asyncio.wait_for(reading, SECONDS))[-1][-1].last
+    lines = b"".join([piece async for piece in desk.record(ended)]).splitlines()
+    assert any(b"CANCEL_REQUESTED" in line and b"never mind" in line for line in lines)
+    assert fleet.waiting() == []
+    assert (await desk.cancel(session.id)).status == "cancelled"
+    assert (await desk.start_run(session.id, "Look again")).status == "queued"
+    await fleet.worker(Held().engine(FINISH))
+    await status(desk, session.id, "completed")
+    assert [run.status for run in await desk.store.runs(session.id)] == ["cancelled", "completed"]
+
+
+async def test_a_cancelled_run_that_cannot_end_at_the_desk_ends_once_it_is_taken(fleet: Fleet) -> None:
+    desk = await fleet.desk()
+    session = await desk.start("Look")
+    other = await fleet.worker({"other": Engine(Scripted())}, works=False)
+    assert (await other.cancel(session.id, "never mind")).status == "queued"
+    assert fleet.waiting() == [session.run_id]
     model = Scripted(LOOK, FINISH)
     await fleet.worker(Engine(model, tools=[Held().tool]))
-    await status(desk, session.id, "cancelled")
+    assert (await status(desk, session.id, "cancelled")).runs == 1
     assert model.sent == []
+
+
+async def test_a_run_that_waits_for_another_worker_in_its_middle_is_cancelled_without_one(fleet: Fleet) -> None:
+    held = Held()
+    desk = await fleet.worker(Held().engine(), works=False)
+    first = await fleet.worker(held.engine(LOOK, FINISH))
+    session = await desk.start("Look")
+    await called(held)
+    await first.__aexit__(None, None, None)
+    assert (await desk.session(session.id)).status == "queued"
+    ended = await desk.cancel(session.id, "enough")
+    assert (ended.status, ended.runs, fleet.waiting()) == ("cancelled", 1, [])
+    outcome = await desk.outcome(session.run_id or "", wait=SECONDS)
+    assert outcome is not None
+    assert (outcome.status, outcome.steps) == ("cancelled", 1)
+
+
+async def test_runs_that_are_cancelled_while_workers_take_them_end_once(fleet: Fleet) -> None:
+    desks = [await fleet.desk(), await fleet.desk()]
+    sessions = [await desks[0].start("Look") for _ in range(30)]
+    calls = [desk.cancel(session.id) for session in sessions for desk in desks]
+    cancelling = asyncio.gather(*calls, return_exceptions=True)
+    for _ in range(2):
+        await fleet.worker(Engine(Scripted(*["The port is 8080."] * 30)), max_running=3)
+    refused = [error for error in await cancelling if isinstance(error, BaseException)]
+    assert [error for error in refused if not isinstance(error, Conflict)] == []
+    for session in sessions:
+        ended = await status(desks[0], session.id, "cancelled", "completed")
+        lines = b"".join([piece async for piece in desks[0].record(ended)]).splitlines()
+        assert sum(b'"run.finished"' in line or b"RUN_FINISHED" in line for line in lines) == 1
+    await until(lambda: _gone(fleet))
+
+
+async def _gone(fleet: Fleet) -> bool:
+    return fleet.waiting() == []
 
 
 async def test_a_question_is_answered_anywhere_and_by_another_worker(fleet: Fleet) -> None:
