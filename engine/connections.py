@@ -93,15 +93,18 @@ async def read_stream(
     start_task: StartTask,
     read_rest: ReadRest | None = None,
     stoppable: Callable[[Callable[[], None]], None] | None = None,
+    *,
+    until_closed: bool = False,
 ) -> None:
     """Pass each chunk to `take` until the stream ends, or until `take` returns True to cut it.
 
-    stoppable: gets a function that cuts the stream from elsewhere, also while it is silent.
+    stoppable: gets a function that cuts the stream from elsewhere, also while it is silent. until_closed: whether to
+    wait until the stream is closed, which takes as long as its provider reads on.
 
     Raises what the provider raises before that; errors while closing are only logged.
     """
     result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    reading = start_task(_read(provider, request, take, read_rest, result), f"stream of {provider.model}")
+    reading = start_task(_read(provider, request, take, read_rest, result, until_closed), f"stream of {provider.model}")
     if stoppable is not None:
         stoppable(partial(_stop, reading, result))
     try:
@@ -117,6 +120,7 @@ async def _read(
     take: Callable[[AnyChunk], bool],
     read_rest: ReadRest | None,
     result: asyncio.Future[None],
+    until_closed: bool,
 ) -> None:
     try:
         async with provider.stream(request) as chunks:
@@ -127,7 +131,9 @@ async def _read(
                     if read_rest is not None:
                         await read_rest(chunks, result)
                     break  # leaving the context closes the stream at once, and nothing cancels the close
-            _finish(result, None)
+            if not until_closed:
+                _finish(result, None)
+        _finish(result, None)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():

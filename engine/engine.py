@@ -234,8 +234,8 @@ class Engine(Generic[DepsT, OutputT]):
             Anthropic's form; see `message_history.py`. Raises WrongUse if the conversation cannot continue from them.
         record: a new file for its events, as JSON Lines; or a `Journal` (`journal.py`). A run raises WrongUse if the
             file holds another session.
-        drain: after a response was cut, read (and pay for) the rest of it: the outcome and the record then say what the
-            cut would have saved.
+        drain: after a response was cut, read (and pay for) the rest of it, for at most a minute: the outcome and the
+            record then say what the cut would have saved.
         until: the check of its runs in place of the engine's.
         owner, metadata: owner of the conversation, and other data about it. Your functions get both in `RunContext`.
         """

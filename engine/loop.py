@@ -500,7 +500,15 @@ async def _read_response(
     if check is not None:
         stoppable = partial(_let_check_cut, check, attempts)
     try:
-        await read_stream(context.provider, request, attempts.feed, scope.start, drain, stoppable)
+        await read_stream(
+            context.provider,
+            request,
+            attempts.feed,
+            scope.start,
+            drain,
+            stoppable,
+            until_closed=context.drain,  # the end of the run would cancel the reading of the rest
+        )
     except ProviderError as error:
         return error
     finally:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from endstop import Completion, Engine, read_record, tool
-from endstop.decision import Price, WrongUse
+from endstop.decision import Price, UsageReport, WrongUse
+from endstop.decision.events import ToolCallEnd
 from endstop.decision.outcome import CutSavings
 from endstop.providers import Prices, Scripted, call, say
 from endstop.replay import replay
@@ -42,6 +44,34 @@ async def test_a_cut_whose_rest_was_read_is_counted(recorded: bool, tmp_path: Pa
         (replayed,) = (await replay(record)).runs
         assert replayed.outcome.saved == outcome.saved
         assert read_record(record).runs[0].finished.outcome.saved == outcome.saved  # type: ignore[union-attr]
+
+
+class Pause:
+    """In a script: the provider is silent for many turns of the event loop, in which the rest of a run could end."""
+
+    async def wait(self) -> None:
+        for _ in range(1000):
+            await asyncio.sleep(0)
+
+
+async def test_the_run_waits_for_a_rest_that_comes_slowly(tmp_path: Path) -> None:
+    rest = Pause(), say(REST, 1), Pause(), call("read_file", path="a"), Pause()
+    outcome = await answers(*rest).run("go", record=tmp_path / "run.jsonl", drain=True)
+    assert outcome.status == "completed"
+    assert outcome.saved is not None
+    assert (outcome.saved.measured, outcome.saved.calls) == (1, 1)
+    (recorded,) = read_record(tmp_path / "run.jsonl").runs
+    assert any(isinstance(one.chunk, UsageReport) for one in recorded.after_cut)
+
+
+async def test_a_user_who_cancels_does_not_wait_for_the_rest() -> None:
+    stopped = asyncio.Event()
+    async with answers(Pause(), stopped).start("go", drain=True) as run:
+        async for event in run:
+            if isinstance(event, ToolCallEnd):
+                run.cancel()
+    assert run.outcome.status == "cancelled"
+    assert not stopped.is_set()
 
 
 async def test_a_response_that_was_not_cut_saved_nothing() -> None:
