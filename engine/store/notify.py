@@ -144,13 +144,17 @@ class ChangeWatcher:
                 self._watch(connection)
 
     def _watch(self, connection: Connection) -> None:
-        before = None
+        before, others = None, 0
         while not self._closed.wait(LOOK_SECONDS):
             version = connection.exec_driver_sql("PRAGMA data_version").scalar()
-            others = 0 if version == before else connection.execute(_MEMBERS).scalar_one() - 1
+            if version == before:
+                connection.rollback()
+                continue
+            had_others = others > 0  # one that has left since has written before
+            others = connection.execute(_MEMBERS).scalar_one() - 1
             connection.rollback()
             before = version
-            if others > 0:
+            if others > 0 or had_others:
                 with suppress(RuntimeError):  # the event loop is closed, and nobody waits any more
                     self._loop.call_soon_threadsafe(self._report)
 

@@ -193,3 +193,19 @@ async def test_two_processes_on_one_sqlite_file_hear_of_each_other(
     assert set(ear.heard) == {None}
     await one.close()
     await two.close()
+
+
+async def test_what_a_process_wrote_before_it_left_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "LOOK_SECONDS", 0.2)  # it writes and leaves between two looks
+    one, two = store_at(str(tmp_path / "s.db")), store_at(str(tmp_path / "s.db"))
+    await one.open()
+    await two.open()
+    await one.join(process("one"))
+    await two.join(process("two"))
+    ear = Ear(one)
+    await ear.until(lambda: ear.heard == [None])
+    await ended(two, "session_1")
+    await two.leave("two")
+    await ear.until(lambda: len(ear.heard) > 1)
+    await one.close()
+    await two.close()
