@@ -61,7 +61,7 @@ def test_a_database_that_shares_the_machine_takes_its_cores() -> None:
 def test_who_arrives_waits_as_the_formula_of_erlang_says() -> None:
     """M/M/c cannot be had with a fixed time of service, so the wait of M/D/c is bounded: half to all of M/M/c's."""
     a_second, servers, lasts = 8.0, 10, 1.0
-    result = simulation(places=servers, model=lasts).arrive(a_second, 4000, warm_up=100)
+    result = simulation(places=servers, model=lasts, poll=0.03).arrive(a_second, 4000, warm_up=100)
     load = a_second * lasts
     share = load / servers
     top = load**servers / factorial(servers) / (1 - share)
