@@ -19,11 +19,11 @@ from ..records.deduplication import Deduplicator
 from ..records.event_redaction import StreamRedactor
 from ..records.format import DrainedChunk, Redact, encode_line
 from ..records.frames import Frame
-from ..store.base import EventBatch, LeaseLost, SequenceConflict, SessionLocked, Store, StoreError
+from ..store.base import EventBatch, LeaseLost, SequenceConflict, SessionDeleted, SessionLocked, Store, StoreError
 from .ownership import RunOwnership
 
 RETRY_SECONDS = 0.5
-"""With `flush_interval`: seconds between attempts of `flush` to store events while the store fails."""
+"""Seconds between attempts of `flush` to store events while the store fails."""
 MIN_FRAMES = 1024
 """How many of the latest events always stay in the buffer."""
 COMMIT_EVENTS = 256
@@ -43,8 +43,9 @@ class EventBuffer:
     resumed: how often the run has been resumed, this time included.
     ownership: the claim of this process to the run. It is checked before each side effect (`flush`), and refusals of
         the store are reported to it. None: one of a process that shares the store with nobody.
-    flush_interval: seconds until an event is stored even without a flush. With it a flush waits for an unreachable
-        store, however long, instead of ending the run. None: only a flush and `COMMIT_EVENTS` store events.
+    flush_interval: seconds until an event is stored even without a flush. None: only a flush and `COMMIT_EVENTS` store
+        events.
+    caller_waits: whether somebody waits for the first events to be stored, and gets the error if that fails.
     compress: let the store compress the events; see `EventBatch.compress`.
     outages: log that the run waits for the store; shared by the runs of a process.
     counter: counts what happens. None: nothing does.
@@ -64,6 +65,7 @@ class EventBuffer:
         resumed: int = 0,
         ownership: RunOwnership | None = None,
         flush_interval: float | None = None,
+        caller_waits: bool = False,
         deduplicate: bool = True,
         compress: bool = False,
         outages: Outages | None = None,
@@ -96,7 +98,10 @@ class EventBuffer:
         self._stored = 0
         self._indexed: list[Event] = []
         self._commit_task: asyncio.Task[None] | None = None
+        self._caller_waits = caller_waits
+        """Whether nothing of the run is stored yet, and somebody waits for it."""
         self._failed = False
+        """Whether `flush` has raised StoreError: the run ends with it, and its end need not be stored."""
         self._outage = (Outages() if outages is None else outages)[WAITS]
 
     # ---- writing
@@ -154,10 +159,10 @@ class EventBuffer:
             self.first += number
 
     async def flush(self) -> None:
-        """Wait until all events so far are stored.
+        """Wait until all events so far are stored, however long the store fails.
 
-        Raises StoreError the first time that the store fails, and not again: the run ends with that error. Raises
-        RunLost if this process no longer owns the run.
+        With `caller_waits`, raises StoreError if the first events cannot be stored, but only once: the run ends with
+        that error. Raises RunLost if this process no longer owns the run.
         """
         target = self._stored + len(self._pending)
         while self._stored < target:
@@ -166,14 +171,13 @@ class EventBuffer:
             except RunLost:
                 raise
             except OSError as error:
-                if self._flush_interval is not None:
-                    self._outage.failed(run_id=self.run_id, error=str(error))
-                    await asyncio.sleep(RETRY_SECONDS)
-                    continue
-                if self._failed:
+                if self._caller_waits and self._failed:
                     return
-                self._failed = True
-                raise
+                if self._caller_waits:
+                    self._failed = True
+                    raise
+                self._outage.failed(run_id=self.run_id, error=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
         await self._ownership.check()
 
     async def drain(self) -> None:
@@ -207,16 +211,17 @@ class EventBuffer:
         except LeaseLost as error:
             self._ownership.lose(str(error))
             raise
-        except (SequenceConflict, SessionLocked) as error:
-            if not (batch.started or batch.resumed) or self._flush_interval is not None:
-                raise self._ownership.lose(str(error)) from None
-            raise  # the run has not started: the caller gets the error
+        except (SequenceConflict, SessionLocked, SessionDeleted) as error:
+            if self._caller_waits:
+                raise
+            raise self._ownership.lose(str(error)) from None
         except StoreError:
             if self._counter is not None:
                 self._counter.count_failed_write()
             raise
         finally:
             self._commit_task = None
+        self._caller_waits = False
         self._outage.over()
         del self._pending[: batch.last_seq - self._stored]
         self._stored = batch.last_seq

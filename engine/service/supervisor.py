@@ -44,8 +44,8 @@ StartRun = Callable[[ActiveSession, list[StoredMessage]], Awaitable[None]]
 class RunSupervisor:
     """Supervisor that executes each run in a separate task, so that it does not end with the request that started it.
 
-    shared: if true, there is a queue, and other processes can continue the runs of this one. So a run waits while the
-        store is unreachable instead of failing, and is left unfinished instead of cancelled when this process stops.
+    shared: if true, there is a queue, and other processes can continue the runs of this one. So a run is left
+        unfinished instead of cancelled when this process stops.
     """
 
     def __init__(
@@ -150,6 +150,7 @@ class RunSupervisor:
             resumed=resumed,
             ownership=ownership,
             flush_interval=FLUSH_INTERVAL if self._shared else None,
+            caller_waits=not (self._shared or subagent),
             deduplicate=self._lease_keeper.peers_read_pages,
             compress=self._lease_keeper.peers_read_pages,
             outages=self.outages,

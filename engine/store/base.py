@@ -64,6 +64,10 @@ class SessionLocked(StoreError):
     """The session cannot be taken: another process holds it, or the run is over or not the session's latest one."""
 
 
+class SessionDeleted(StoreError):
+    """The session, or the run, was deleted: nothing more can be written for it."""
+
+
 class SequenceConflict(StoreError):
     """Events do not continue what is stored: another process continued the run, or the database lost events."""
 

@@ -24,6 +24,7 @@ from .base import (
     QueuedRun,
     SequenceConflict,
     SessionBusy,
+    SessionDeleted,
     SessionLocked,
     StoredMessage,
     StoreError,
@@ -263,7 +264,7 @@ class Transaction:
         known = self._new_tails.get(id) or (None if batch.resumed or self._check_first else self._known.tails.get(id))
         tail = known or self._stored_tail(id)
         if tail is None:
-            raise StoreError(f"the run {id} does not exist (any more)")
+            raise SessionDeleted(f"the run {id} does not exist (any more)")
         return tail
 
     def _stored_tail(self, id: str) -> RunTail | None:
@@ -294,7 +295,7 @@ class Transaction:
 
     def _check_session(self, id: str) -> None:
         if self._execute(select(SESSIONS.c.runs).where(SESSIONS.c.id == id)).first() is None:
-            raise StoreError(f"the session {id} does not exist (any more)")
+            raise SessionDeleted(f"the session {id} does not exist (any more)")
 
 
 class StartedRun(NamedTuple):
@@ -544,7 +545,7 @@ class Claims:
     def _locked(self, session_id: str) -> Row[Any]:
         row = self._found(session_id)
         if row is None:
-            raise StoreError(f"the session {session_id} does not exist (any more)")
+            raise SessionDeleted(f"the session {session_id} does not exist (any more)")
         return row
 
     def _check_free(self, found: Row[Any]) -> None:

@@ -34,6 +34,7 @@ from ..http.request_checks import is_origin
 from ..providers.clock import Clock, SystemClock
 from ..service.errors import ServiceUnavailable
 from ..service.service import Service
+from ..store.base import StoreError
 from ..tools.function_roles import check_functions
 from .answer_limit import answer_in_time
 from .auth import Auth, BearerTokens, authenticate
@@ -120,13 +121,23 @@ def _routes(operations: Collection[Operation], state: AppState) -> list[Route]:
     return [Route(path, _endpoint(methods, state), methods=list(methods)) for path, methods in paths.items()]
 
 
+_READS, _WRITES = "requests fail that read from the store", "requests fail that write to the store"
+
+
 def _endpoint(methods: Mapping[str, Operation], state: AppState) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         operation = methods["GET" if request.method == "HEAD" else request.method]
+        outage = state.store_outages[_READS if operation.method == "GET" else _WRITES]
         try:
-            return await _handle(operation, request, state)
+            response = await _handle(operation, request, state)
+        except StoreError as error:
+            outage.failed(error=str(error))
+            return error_response(error)
         except Exception as error:
             return error_response(error)
+        if operation.needs_token:
+            outage.over()
+        return response
 
     return endpoint
 

@@ -49,7 +49,8 @@ def error_response(error: Exception) -> Response:
         case Refusal():
             return _refusal(error)
         case StoreError():
-            return problem_response(503, "store", f"the session store failed: {_logged(error)}", _RETRY_LATER)
+            detail = "the session store failed: the log of the server says why"
+            return problem_response(503, "store", detail, _RETRY_LATER)
         case WrongUse():
             return problem_response(422, "invalid", str(error))
         case HTTPException():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from ..http import sse as sse
 from ..http.problems import HttpError
+from ..providers._outage import Outages
 from ..providers.clock import Clock
 from ..service.errors import Refusal
 from ..service.service import Service
@@ -34,6 +35,8 @@ class AppState:
     readers: Readers
     rates: RequestRates
     clock: Clock
+    store_outages: Outages = field(default_factory=Outages)
+    """Log that requests fail as the store does: once a minute, and not each."""
 
     def write_interval(self) -> float:
         """Return the seconds between two writes to a reader; longer while the event loop lags."""
