@@ -128,6 +128,16 @@ Work = Callable[[Job, Steps], Awaitable[None]]
 """Function that executes a job and returns once the end of the run is in the store. Raises RunLost."""
 
 
+class GivenRun(ExplainedStruct, frozen=True):
+    """A run that the queue gave to a process."""
+
+    run_id: str
+    at: int
+    """When, in milliseconds since 1970 by the clock of the engine."""
+    ended: bool
+    """Whether the engine has stored the end of its work."""
+
+
 @runtime_checkable
 class Reachable(Protocol):
     """A queue that can be asked whether its engine answers."""
@@ -177,6 +187,15 @@ class Queue(Protocol):
 
         Such a run is unknown to the engine, has ended there, or was given to a process `seconds` ago or longer. The
         store says that nobody executes these runs: a process that was given one just now is about to begin.
+        """
+        ...
+
+    async def given_to_others(self, processes: Sequence[str], after: GivenRun | None = None) -> list[GivenRun]:
+        """Return a page of runs that were given to a process that is not one of these; empty: there are no more.
+
+        A page has at most a hundred runs, in the order of `at` and then of ids. Runs that have ended are among them
+        until they are dropped; runs that wait are not. after: the last run of the page before; None: the first page.
+        An engine that itself gives the runs of a dead process to another one, and deletes what has ended, returns none.
         """
         ...
 

@@ -97,7 +97,7 @@ PUBLIC = {
         Proxy ProxyOptions
     """,
     "endstop.durable": """
-        Job JobAnswer RunLost Reachable ResultNotStored Queue StepKey Steps
+        GivenRun Job JobAnswer RunLost Reachable ResultNotStored Queue StepKey Steps
     """,
     "endstop.testing.conformance.durable": """
         CASES NEEDS Adapter Cannot DurableCase check

@@ -38,7 +38,7 @@ TYPES_NOT_CHECKED = {
     "made by the library, and only read": "Outcome Asker CutSavings SubagentUse Question Lagged SessionRecord Summary "
     "ProviderSummary ReplayReport ReplayedRun FoundSession SkippedSession FileFailure RecordedError Passed",
     "made from rows of a database": "NewSession Orphan Overview Process QueuedRun StoredMessage StoredProcess "
-    "StoredRun StoredSession Job JobAnswer",
+    "StoredRun StoredSession Job JobAnswer GivenRun",
     "made for each message of an imported session": "ImportedMessage ImportedSession",
     "decoded from JSON, which checks it": "AgUiInput RunAgentInput",
     "told when it is given as an answer, with the call that it is for": "Approve",

@@ -5,6 +5,6 @@ record cannot: it stores the result of a step before anything else happens, and 
 process to another process. `docs/guides/workers.md` says when to use which.
 """
 
-from ..durability import Job, JobAnswer, Queue, Reachable, ResultNotStored, RunLost, StepKey, Steps
+from ..durability import GivenRun, Job, JobAnswer, Queue, Reachable, ResultNotStored, RunLost, StepKey, Steps
 
-__all__ = ["Job", "JobAnswer", "Queue", "Reachable", "ResultNotStored", "RunLost", "StepKey", "Steps"]
+__all__ = ["GivenRun", "Job", "JobAnswer", "Queue", "Reachable", "ResultNotStored", "RunLost", "StepKey", "Steps"]

@@ -8,6 +8,7 @@ queued; a worker starts it, in any process. They share only the checks at the en
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
@@ -21,12 +22,13 @@ from ..base.ids import new_run_id
 from ..decision import Image, Message, UserMessage
 from ..durability import Job, JobAnswer, Queue
 from ..engine import Engine
-from ..providers._logging import log_warning
+from ..providers._logging import log, log_warning
 from ..recorded_round import may_be_redacted
 from ..records.format import encode_line
 from ..run import Run
 from ..session import Session
 from ..store.base import (
+    GOING,
     NewSession,
     Orphan,
     QueuedRun,
@@ -270,7 +272,11 @@ class QueueDispatcher:
         await self._drop(*(run.id for run in runs))
 
     async def _drop(self, *run_ids: str) -> None:
-        """Delete what the queue keeps of runs that are over; if it is away, a worker does so when it takes them."""
+        """Delete what the queue keeps of runs that are over.
+
+        While the queue is unreachable that stays there: until a worker takes the run, until the worker deletes it that
+        ended the run, or once that is no member any more, `drop_left`.
+        """
         with suppress(ConnectionError):
             await self._queue.drop(*run_ids)
 
@@ -309,6 +315,30 @@ class QueueDispatcher:
             self._count_put_back("waiting", lost)
             for run_id in lost:
                 await self._recover(waiting[run_id])
+
+    async def drop_left(self) -> None:
+        """Delete from the queue what processes that are no members any more have left there of runs that are over.
+
+        The process may have died after the end of a run was stored and before the queue had noted it, and then the run
+        would count as being executed for ever; or before it had deleted the run from the queue. A run that is unknown
+        to the store was deleted with its session. An interrupted run keeps its results, for its session may be resumed;
+        if it counts as being executed, another process ends its work. What is still to be executed is left to
+        `adopt` and `resubmit_lost`.
+        """
+        members = [process.id for process in await self._store.processes()]
+        dropped, last = 0, None
+        while left := await self._queue.given_to_others(members, last):
+            last = left[-1]
+            statuses = await self._store.statuses([run.run_id for run in left])
+            over = [run.run_id for run in left if statuses.get(run.run_id) not in (*GOING, "interrupted")]
+            if over:
+                await self._queue.drop(*over)
+                dropped += len(over)
+            for run in left:
+                if not run.ended and statuses.get(run.run_id) == "interrupted":
+                    await self._queue.recover(run.run_id)
+        if dropped:
+            log(logging.INFO, "deleted from the queue what dead processes had left there", {"runs": dropped})
 
     def _count_put_back(self, why: str, runs: Sequence[object]) -> None:
         self._supervisor.metrics.add(PUT_BACK, why, amount=len(runs))

@@ -1,6 +1,7 @@
 """Lifecycle of a service: opens and closes store, queue, engines and lease.
 
-While the service is open, it also deletes old sessions and resubmits runs that the queue may have lost.
+While the service is open, it also deletes old sessions, resubmits runs that the queue may have lost, and deletes from
+the queue what dead processes left there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from .supervisor import RunSupervisor
 
 DROPPED_AT_ONCE = 100
 """How many ended runs are deleted from the queue at a time."""
+LOOK_SECONDS = 3600.0
+"""Seconds after which a process looks for what others have left in the queue, even if it has evicted nobody."""
 NOT_JOINED = "this process could not join the others on the store yet"
 
 
@@ -86,7 +89,7 @@ class Lifecycle:
                 await stack.enter_async_context(engine.connected())
             await stack.enter_async_context(self._keep_membership())
             self._store.listen(self._on_store_changes)
-            for chore in (self._retention.run(), self._resubmit_lost_runs()):
+            for chore in (self._retention.run(), self._resubmit_lost_runs(), self._drop_left_runs()):
                 stack.callback(
                     asyncio.create_task(chore, name=f"endstop {getattr(chore, '__qualname__', 'chore')}").cancel
                 )
@@ -149,7 +152,7 @@ class Lifecycle:
                     await self._supervisor.give_up_all("this process was taken for dead")
             if self._dispatcher is not None and self._worker is not None and not self._lease_keeper.evicted.is_set():
                 await self._dispatcher.hand_over(self._worker.unfinished)
-            with suppress(OSError):  # the queue is unreachable: entries left there do no harm
+            with suppress(OSError):  # the queue is unreachable: another process deletes them later
                 await self._drop_finished(0.0)
 
     async def _adopt(self, orphans: list[Orphan]) -> None:
@@ -178,6 +181,24 @@ class Lifecycle:
                 outage.over()
             except OSError as error:
                 outage.failed(error=str(error))
+
+    async def _drop_left_runs(self) -> None:
+        """Delete from the queue what dead processes have left: now, after evictions by this process, and every hour.
+
+        Every hour, because a process without a queue may have evicted it, or the process left while the queue was away.
+        """
+        outage = self._supervisor.outages["what dead processes left in the queue could not be deleted yet"]
+        while self._dispatcher is not None:
+            self._lease_keeper.has_evicted.clear()
+            try:
+                await self._dispatcher.drop_left()
+                outage.over()
+                pause = LOOK_SECONDS
+            except OSError as error:
+                outage.failed(error=str(error))
+                pause = self._lease_keeper.lease
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._lease_keeper.has_evicted.wait(), pause)
 
     async def _drop_finished(self, older_than: float) -> None:
         """Delete from the queue this process's runs that ended over `older_than` seconds ago; the store keeps them."""

@@ -59,6 +59,8 @@ class LeaseKeeper:
         self._about = about
         self.lease = lease
         self._renew_requested = asyncio.Event()
+        self.has_evicted = asyncio.Event()
+        """Set once this process has evicted another one. Whoever sees to what that one left clears it."""
         self.held = HeldLease("")
         """The lease that this process has now, or had last."""
         self.peers_read_pages = False
@@ -147,6 +149,7 @@ class LeaseKeeper:
         """Evict dead processes, and pass the sessions that no member of the store holds to `adopt`."""
         for dead in await evict_dead(self._store, by_lease=monotonic() >= self._evicts_from):
             self._metrics.add(EVICTED)
+            self.has_evicted.set()
             log_warning("evicted a dead process", process_id=dead.id, host=dead.host, pid=dead.pid)
         if not self.peers_read_pages:  # it stays so: the store refuses older processes that start later
             self.peers_read_pages = await all_read_pages(self._store)

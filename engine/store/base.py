@@ -362,6 +362,10 @@ class Membership(Protocol):
         """Return runs that have been queued for `older_than_seconds` and that no member has claimed; oldest first."""
         ...
 
+    async def statuses(self, run_ids: Sequence[str]) -> dict[str, SessionStatus]:
+        """Return the status of each of these runs that is stored, by its id."""
+        ...
+
     async def request_cancel(self, session_id: str, cause: str) -> bool:
         """Store on the session's run that it is to be cancelled, for the process that executes it or will.
 

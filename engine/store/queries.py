@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -99,6 +100,12 @@ def run(connection: Connection, id: str) -> StoredRun | None:
 def runs(connection: Connection, session_id: str) -> list[StoredRun]:
     """Return all runs of a session, in order."""
     return [_run(row) for row in connection.execute(_RUNS_OF, {"of": session_id})]
+
+
+def statuses(connection: Connection, ids: Sequence[str]) -> dict[str, SessionStatus]:
+    """Return the status of each of these runs that is stored, by its id."""
+    found = connection.execute(select(RUNS.c.id, RUNS.c.status).where(RUNS.c.id.in_(ids)))
+    return {row.id: row.status for row in found}
 
 
 def pages(connection: Connection, run_id: str, after: int, limit: int) -> list[Page]:

@@ -27,6 +27,7 @@ from .base import (
     Process,
     QueuedRun,
     SessionFilter,
+    SessionStatus,
     StoredMessage,
     StoredProcess,
     StoredRun,
@@ -205,6 +206,10 @@ class SqlStore:
     async def mark_interrupted(self, session_id: str, why: str, *, token: int | None = None) -> None:
         """Implement `Membership.mark_interrupted`."""
         await self._write(lambda transaction: transaction.claims.mark_interrupted(session_id, why, token))
+
+    async def statuses(self, run_ids: Sequence[str]) -> dict[str, SessionStatus]:
+        """Implement `Membership.statuses`."""
+        return await self._read(queries.statuses, run_ids)
 
     async def request_cancel(self, session_id: str, cause: str) -> bool:
         """Implement `Membership.request_cancel`."""

@@ -19,7 +19,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 
 from ...base.sanitize import one_line
 from ...decision import WrongUse
-from ...durability import Job
+from ...durability import GivenRun, Job
 from ...providers._logging import log_warning
 from ...store.database import map_db_error
 from .database_url import DatabaseUrl
@@ -154,6 +154,11 @@ class DbosConnection:
         with map_errors(self.url):
             kept = await asyncio.to_thread(self._queued.kept, runs, seconds)
         return [run for run in runs if run not in kept]
+
+    async def given_to_others(self, queue: str, processes: Sequence[str], after: GivenRun | None) -> list[GivenRun]:
+        """Return the first runs of a queue that were given to a process that is not one of these."""
+        with map_errors(self.url):
+            return await asyncio.to_thread(self._queued.given_to_others, APPLICATION, queue, processes, after)
 
     async def running(self, queue: str, process: str | None = None, *, beside: str | None = None) -> list[str]:
         """Return ids of the runs of a queue that are being executed, in the order in which they were claimed.

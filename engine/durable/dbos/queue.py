@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...decision import WrongUse
 from ...decision.errors import missing_extra
 from ...decision.wrong_calls import checked
-from ...durability import Job, Work
+from ...durability import GivenRun, Job, Work
 
 if TYPE_CHECKING:
     from .client import DbosConnection
@@ -118,6 +118,10 @@ class Dbos:
     async def lost(self, run_ids: Sequence[str], seconds: float) -> list[str]:
         """Return which of these runs nobody will execute; see `Queue.lost`."""
         return await self._open.lost(run_ids, seconds)
+
+    async def given_to_others(self, processes: Sequence[str], after: GivenRun | None = None) -> list[GivenRun]:
+        """Return runs of this queue that were given to a process that is not one of these."""
+        return await self._open.given_to_others(self._queue, processes, after)
 
     async def drop(self, *run_ids: str) -> None:
         """Delete runs and their stored results; see `Queue.drop`."""

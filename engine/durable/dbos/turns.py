@@ -1,4 +1,4 @@
-"""What DBOS's table says of queued runs: the turn of the next run of an owner, and which runs are still there.
+"""What DBOS's table says of queued runs: the turn of the next run of an owner, and who has which run.
 
 DBOS gives out the runs of a queue by priority, and those of one priority by age. The priority of a run is the number
 of its turn: one more than that of the owner's last waiting run, or for an owner with none, that of the run that is next
@@ -12,10 +12,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import and_, literal_column, or_, select, update
+from sqlalchemy import and_, literal_column, or_, select, tuple_, update
+
+from ...durability import GivenRun
 
 WAITING = ("ENQUEUED", "DELAYED", "PENDING")
 """The statuses of runs that wait or are being executed."""
+_PAGE = 100
+"""How many runs `given_to_others` returns at most."""
 _LAST_TURN = 2**31 - 1
 """The largest priority in DBOS."""
 
@@ -88,6 +92,29 @@ class QueuedRuns:
         )
         with self._reading.begin() as connection:
             return set(connection.execute(there).scalars())
+
+    def given_to_others(
+        self, application: str, queue: str, processes: Sequence[str], after: GivenRun | None
+    ) -> list[GivenRun]:
+        """Return the first runs that were given to a process that is not one of these; see `Queue.given_to_others`.
+
+        Only a run that was given to a process has a time of its start, and DBOS has an index of those: what is read are
+        the runs that are being executed or have ended, in all queues of the database, and none that wait.
+        """
+        rows = self._rows
+        at = rows.c.started_at_epoch_ms
+        given = (
+            select(rows.c.workflow_uuid, at, rows.c.status)
+            .where(at.is_not(None), rows.c.queue_name == queue, rows.c.status.not_in(("ENQUEUED", "DELAYED")))
+            .where(or_(rows.c.application_name == application, rows.c.application_name.is_(None)))
+            .where(rows.c.executor_id.not_in(processes))
+            .order_by(at, rows.c.workflow_uuid)
+            .limit(_PAGE)
+        )
+        if after is not None:
+            given = given.where(at >= after.at, tuple_(at, rows.c.workflow_uuid) > (after.at, after.run_id))
+        with self._reading.begin() as connection:
+            return [GivenRun(run, since, status != "PENDING") for run, since, status in connection.execute(given)]
 
     def name_owners(self, queue: str) -> None:
         """Give the runs of an older version the owner `""`: with a limit for each owner, DBOS looks for owners."""

@@ -17,7 +17,7 @@ import msgspec
 from ...decision import WrongUse
 from ...decision.errors import missing_extra
 from ...decision.wrong_calls import checked
-from ...durability import Job, Work
+from ...durability import GivenRun, Job, Work
 from .worker import RunConsumer
 
 if TYPE_CHECKING:
@@ -114,6 +114,14 @@ class Temporal:
         """
         connection = self._opened
         return [run_id for run_id in run_ids if await connection.is_lost(run_id)]
+
+    async def given_to_others(self, processes: Sequence[str], after: GivenRun | None = None) -> list[GivenRun]:
+        """Implement `Queue.given_to_others`: there are none.
+
+        The server gives the run of a dead process to another one, which finds that it is over and ends its workflow.
+        What has ended is deleted after the namespace's retention.
+        """
+        return []
 
     async def drop(self, *run_ids: str) -> None:
         """Implement `Queue.drop`.

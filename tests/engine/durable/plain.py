@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 from endstop.durability import Work
-from endstop.durable import Job, RunLost, StepKey, Steps
+from endstop.durable import GivenRun, Job, RunLost, StepKey, Steps
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (run TEXT PRIMARY KEY, job TEXT, state TEXT, owner TEXT, term INTEGER);
@@ -66,6 +66,17 @@ class Plain:
         states = "('waiting')" if self.fault == "loses what is in work" else "('waiting', 'working')"
         there = {row[0] for row in self.do(f"SELECT run FROM jobs WHERE state IN {states}")}
         return [run_id for run_id in run_ids if run_id not in there]
+
+    async def given_to_others(self, processes: Sequence[str], after: GivenRun | None = None) -> list[GivenRun]:
+        states = "('waiting')" if self.fault != "gives what waits" else "('nothing')"
+        known = [] if self.fault == "gives what is in work" else processes
+        rows = self.do(
+            f"SELECT run, state FROM jobs WHERE state NOT IN {states} AND run > ? AND owner NOT IN"
+            " (SELECT value FROM json_each(?)) ORDER BY run LIMIT 100",
+            "" if after is None else after.run_id,
+            json.dumps(list(known)),
+        )
+        return [GivenRun(run, 0, state == "ended") for run, state in rows]
 
     async def drop(self, *run_ids: str) -> None:
         for run_id in run_ids:

@@ -23,6 +23,8 @@ BITES = {
     "never lost": ["frozen: within a step", "frozen: between two steps", "drop: a run in work"],
     "recovers all": ["recover: of a run at rest"],
     "loses what is in work": ["lost: neither what waits nor what is in work"],
+    "gives what waits": ["given: neither what waits nor what these processes have"],
+    "gives what is in work": ["given: neither what waits nor what these processes have"],
     "submitted twice": ["queue: submitted twice"],
     "no at_once": ["queue: at_once is held"],
     "keeps what was dropped": ["drop: results"],

@@ -1,4 +1,7 @@
-"""Runs that wait begin by turns of their owners, no more of one owner run at once than may, and none is lost."""
+"""Runs that wait begin by turns of their owners, no more of one owner run at once than may, and none is lost.
+
+Which runs other processes were given is told page by page.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from typing import Any
 import pytest
 from dbos import DBOS
 from endstop.durable import Job, Steps
-from endstop.durable.dbos import Dbos
-from sqlalchemy import create_engine, text
+from endstop.durable.dbos import Dbos, turns
+from sqlalchemy import create_engine, event, text
 
 from ...postgres import Server
 
@@ -165,3 +168,56 @@ async def test_a_run_that_was_just_given_to_a_process_is_not_lost_and_one_given_
             assert await queue.lost(ids, 30.0) == [given.run_id, "unknown"]
             office.go.set()
             await until(lambda: len(office.begun) == 2)
+
+
+async def test_what_other_processes_were_given_is_told_page_by_page_and_nothing_of_others(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "_PAGE", 2)
+    office = Office()
+    async with opened(url) as queue, opened(url, queue="another") as another:
+        for name, its in (("ann", queue), ("bob", another)):
+            await submit(its, *jobs(name, 5))
+            async with its.working(f"process of {name}", office.work, at_once=5):
+                await until(lambda name=name: sum(run.startswith(name) for run in office.begun) == 5)  # type: ignore[misc]
+        await submit(queue, *jobs("carol", 1))
+        await queue.recover("ann-4")
+        execute(url, "UPDATE rows SET started_at_epoch_ms = 7 WHERE workflow_uuid LIKE 'ann%' AND status = 'PENDING'")
+        execute(url, "UPDATE rows SET status = 'SUCCESS' WHERE workflow_uuid = 'ann-1'")
+        pages = [await queue.given_to_others(["process"])]
+        for _ in range(2):
+            pages.append(await queue.given_to_others(["process"], pages[-1][-1]))
+        told = [[(run.run_id, run.at, run.ended) for run in page] for page in pages]
+        assert told == [[("ann-0", 7, False), ("ann-1", 7, True)], [("ann-2", 7, False), ("ann-3", 7, False)], []]
+        assert await queue.given_to_others(["process of ann"]) == []
+        execute(url, "UPDATE rows SET application_name = 'theirs' WHERE workflow_uuid = 'ann-0'")
+        assert [run.run_id for run in await queue.given_to_others([])] == ["ann-1", "ann-2"]
+
+
+async def test_what_other_processes_were_given_is_found_by_an_index_however_many_runs_wait(url: str) -> None:
+    columns = "workflow_uuid, status, name, queue_name, application_name, created_at, updated_at, priority"
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+    waiting = "SELECT 'waits' || i, 'ENQUEUED', 'endstop.run', 'endstop', 'endstop', i, i, 1 FROM n"
+    office, asked = Office(), list[tuple[str, Any]]()
+
+    def note(connection: Any, cursor: Any, sql: str, parameters: Any, context: Any, more: bool) -> None:
+        asked.append((sql, parameters))
+
+    async with opened(url) as queue:
+        await submit(queue, *jobs("ann", 1))
+        async with queue.working("process of ann", office.work, at_once=1):
+            await until(lambda: len(office.begun) == 1)
+        execute(url, f"{numbers} INSERT INTO rows ({columns}) {waiting}")
+        execute(url, "ANALYZE rows")
+        engine = queue._open._queued._system.engine
+        event.listen(engine, "before_cursor_execute", note)
+        (given,) = await queue.given_to_others(["process"])
+        assert await queue.given_to_others(["process"], given) == []
+        event.remove(engine, "before_cursor_execute", note)
+        plans = []
+        with engine.begin() as connection:
+            how = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
+            for sql, parameters in [one for one in asked if "executor_id" in one[0]]:
+                plans.append(str(connection.exec_driver_sql(f"{how} {sql}", parameters).fetchall()))
+    assert len(plans) == 2
+    assert [plan for plan in plans if "idx_workflow_status_started_at" not in plan] == []

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from endstop.durability import Work
-from endstop.durable import Job
+from endstop.durable import GivenRun, Job
 
 
 class Queue:
@@ -16,6 +16,9 @@ class Queue:
         self.jobs: list[Job] = []
         self.dropped: list[str] = []
         self.recovered: list[str] = []
+        self.given: list[tuple[GivenRun, str]] = []
+        """What `given_to_others` tells of, in pages of two, each with its process."""
+        self.pages = 0
 
     async def open(self) -> None:
         pass
@@ -32,6 +35,12 @@ class Queue:
     async def lost(self, run_ids: Sequence[str], seconds: float) -> list[str]:
         there = {job.run_id for job in self.jobs}
         return [run_id for run_id in run_ids if run_id not in there]
+
+    async def given_to_others(self, processes: Sequence[str], after: GivenRun | None = None) -> list[GivenRun]:
+        self.pages += 1
+        place = (after.at, after.run_id) if after is not None else (-1, "")
+        others = [run for run, process in self.given if process not in processes]
+        return sorted((run for run in others if (run.at, run.run_id) > place), key=lambda run: (run.at, run.run_id))[:2]
 
     async def drop(self, *run_ids: str) -> None:
         self.dropped += run_ids

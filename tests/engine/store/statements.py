@@ -87,6 +87,7 @@ async def use(store: SqlStore, rows: int) -> None:
             await store.sessions(replace(wanted, before=cursor))
     await store.sessions(SessionFilter(parent="old_2"))
     await store.run("run_of_7")
+    await store.statuses(["run_of_7", "run_of_8"])
     await store.runs("old_7")
     await all_pages(store, "run_of_7")
     await store.delete("old_2")

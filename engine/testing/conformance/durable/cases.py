@@ -62,6 +62,7 @@ CASES: tuple[DurableCase, ...] = (
     _case("frozen: and woken while another is at it", dying.loses_in_the_middle, "freezing"),
     _case("recover: of a run at rest", dying.changes_nothing_at_rest),
     _case("lost: neither what waits nor what is in work", queueing.keeps_what_is_there),
+    _case("given: neither what waits nor what these processes have", queueing.tells_what_others_have),
     _case("queue: a job comes whole", queueing.brings_it_whole),
     _case("queue: submitted twice", queueing.takes_it_once),
     _case("queue: submitted anew after its end", queueing.takes_it_anew),

@@ -182,6 +182,30 @@ async def keeps_what_is_there(trial: DurableTrial) -> None:
         await trial.wait_logged("done", "waits")
 
 
+async def tells_what_others_have(trial: DurableTrial) -> None:
+    """Check that `given_to_others` names no run that waits, that one of these processes has, or that was dropped.
+
+    It may name none at all.
+    """
+    queue = await trial.queue()
+    async with trial.work_here(at_once=1) as name:
+        await trial.submit_plan("run", ScriptedStep(1, within="end"))
+        await trial.wait_logged("began", "run")
+        await trial.submit_plan("waits", ScriptedStep(1))
+        if own := await queue.given_to_others(["another", name]):
+            trial.fail(f"all was given to {name} or waits, and to other processes `given_to_others` named {own}")
+        given = await queue.given_to_others(["another"])
+        if [(run.run_id, run.ended) for run in given] not in ([], [("run", False)]):
+            trial.fail(f"a process executes 'run', and 'waits' waits, and `given_to_others` named {given}")
+        if given and (more := await queue.given_to_others(["another"], given[-1])):
+            trial.fail(f"'run' was on the first page, and the next one named {more}")
+        trial.log.open_gate("end")
+        await trial.wait_logged("done", "waits")
+    await queue.drop("run", "waits")
+    if given := await queue.given_to_others(["another"]):
+        trial.fail(f"all was dropped, and `given_to_others` named {given}")
+
+
 async def forgets_results(trial: DurableTrial) -> None:
     """Check that dropping a run that has ended deletes its results.
 
