@@ -199,7 +199,7 @@ class RunSupervisor:
                 active.cancel("shutdown")
         await self._wait_idle(CLEANUP_SECONDS)
         self._gave_up.set()
-        await self._wait_idle(CLEANUP_SECONDS)
+        await self.give_up_all("this process is stopping, and the store takes no events")
 
     async def give_up_all(self, why: str) -> None:
         """Stop every run in this process and leave it to other processes. why: the reason, for people.

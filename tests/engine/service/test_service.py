@@ -12,6 +12,7 @@ from endstop import Engine, Extend, read_record
 from endstop.decision import Limits, Policy, WrongUse
 from endstop.providers import Scripted, call, say
 from endstop.replay import replay
+from endstop.service import event_buffer, supervisor
 from endstop.service.errors import Conflict, Refusal, ServiceUnavailable, TooMany, Unknown
 from endstop.service.service import Service
 from endstop.store.base import EventBatch, StoreError
@@ -283,27 +284,70 @@ class FullStore(TemporaryStore):
     """A store whose disk is full for a while."""
 
     full = False
+    refused = 0
 
     async def commit(self, batch: EventBatch) -> int:
         if self.full:
+            self.refused += 1
             raise StoreError("no space left")
         return await super().commit(batch)
 
 
-async def test_a_full_disk_ends_the_run_and_its_end_is_stored_once_there_is_room() -> None:
+async def test_a_run_waits_while_the_disk_is_full_and_goes_on_once_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_buffer, "RETRY_SECONDS", 0.001)
     held, store = Held(), FullStore()
     async with service_of(call("look", path="a"), FINISH, held=held, store=store) as service:
         session = await service.start("Look")
         await held.called.wait()
         store.full = True
         held.go.set()
-        async for portion in service.follow_run(await service.run(session.run_id or "")):
-            if portion and portion[-1].last:  # type: ignore[union-attr]
-                break
         with pytest.raises(StoreError):
             await service.start("another one")
+        async with asyncio.timeout(30):
+            while store.refused < 10:
+                await asyncio.sleep(0)
+        assert (await service.session(session.id)).status == "running"
         store.full = False
-        assert (await ended(service, session.run_id)).stop_reason == "internal_error"
-        run = await service.run(session.run_id or "")
-        assert (run.status, run.stop_reason) == ("failed", "internal_error")
+        assert (await ended(service, session.run_id)).status == "completed"
         assert len((await service.sessions())[0]) == 1
+
+
+async def test_a_service_that_stops_while_a_run_waits_for_room_leaves_it_to_be_resumed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_buffer, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(supervisor, "CLEANUP_SECONDS", 0.05)
+    held, store = Held(), FullStore()
+    async with service_of(call("look", path="a"), FINISH, held=held, store=store) as service:
+        session = await service.start("Look")
+        await held.called.wait()
+        store.full = True
+        held.go.set()
+        async with asyncio.timeout(30):
+            while not store.refused:
+                await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            await service.__aexit__()
+        store.full = False
+    async with service_of(FINISH, held=held, store=store) as again:
+        assert (await again.session(session.id)).status == "interrupted"
+        await again.resume(session.id)
+        assert (await ended(again, session.run_id)).status == "completed"
+
+
+async def test_a_run_that_waits_for_room_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_buffer, "RETRY_SECONDS", 3600)
+    held, store = Held(), FullStore()
+    async with service_of(call("look", path="a"), FINISH, held=held, store=store) as service:
+        session = await service.start("Look")
+        await held.called.wait()
+        store.full = True
+        held.go.set()
+        async with asyncio.timeout(30):
+            while not store.refused:
+                await asyncio.sleep(0)
+        await service.cancel(session.id, "enough")
+        store.full = False
+        assert (await ended(service, session.run_id)).status == "cancelled"
