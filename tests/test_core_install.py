@@ -86,6 +86,7 @@ COMMANDS_NEED = {
     "run Go. --model anthropic/claude-haiku-4-5 --provider litellm": "litellm",
     "race Go. --model groq/llama --model anthropic/claude-haiku-4-5": "litellm",
     "serve": "server",
+    "erase alice --yes": "server",
     "serve --model llama": "server",
     "serve --workers 2 --model anthropic/claude-haiku-4-5 --store postgresql://me@db/x": "dbos",
     "worker --model anthropic/claude-haiku-4-5 --store postgresql://me@db/x": "dbos",
@@ -106,6 +107,7 @@ COMMANDS = (
     "redact",
     "serve",
     "worker",
+    "erase",
 )
 
 

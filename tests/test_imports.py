@@ -145,6 +145,7 @@ LATE = {
     ("engine/cli/serve.py", "endstop.cli.worker_process"): "imports SQLAlchemy",
     ("engine/cli/serve.py", "endstop.service.span_receiver"): "the same",
     ("engine/cli/worker.py", "endstop.cli.worker_process"): "the same",
+    ("engine/cli/erase.py", "endstop.cli.owner_erasure"): "the same",
     ("engine/engine.py", "endstop.batch"): "only programs of many runs need it",
     ("engine/engine.py", "endstop.race"): "the same",
     ("engine/session.py", "endstop.fork"): "only forks need it",

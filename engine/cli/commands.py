@@ -39,6 +39,7 @@ HEADINGS = {
         "proxy": CommandEntry(
             "proxy", "put a proxy before an agent's provider, which cuts, stops and records its runs"
         ),
+        "erase": CommandEntry("erase", "delete all that servers and workers have stored of one owner"),
         "hook": CommandEntry("hook", "answer a coding agent at its own events: tell it, deny it, end it, send it on"),
     },
     "look at recorded sessions": {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from msgspec import Struct
 
 from ..decision import WrongUse
 from ..objects.folder_objects import FolderObjects
-from ..objects.object_store import ObjectNotFound, ObjectStore, ObjectStoreError, StoredObject
+from ..objects.object_store import ObjectNotFound, ObjectStore, ObjectStoreError, every_object
 from ..objects.object_url import object_store_at
 from ..process.streams import StdStreams
 from ..records.files import RECORD_SUFFIXES
@@ -90,10 +89,10 @@ async def fetch(archive: ObjectStore, target: FolderObjects, on_progress: Progre
 
     Raises WrongUse if there is none, and ObjectStoreError.
     """
-    records = [one async for one in _objects(archive) if one.key.endswith(RECORD_SUFFIXES)]
+    records = [one async for one in every_object(archive) if one.key.endswith(RECORD_SUFFIXES)]
     if not records:
         raise WrongUse(f"{archive.name}: no records ({', '.join(f'*{suffix}' for suffix in RECORD_SUFFIXES)}) there")
-    there = {one.key: one.size async for one in _objects(target)}
+    there = {one.key: one.size async for one in every_object(target)}
     missing = [one for one in records if there.get(one.key) != one.size]
     fetched = Fetched(target.name, kept=len(records) - len(missing))
     waiting = iter(missing)
@@ -117,12 +116,3 @@ async def fetch(archive: ObjectStore, target: FolderObjects, on_progress: Progre
         for task in copying:
             task.cancel()
     return fetched
-
-
-async def _objects(objects: ObjectStore) -> AsyncIterator[StoredObject]:
-    """Yield all objects of a store."""
-    after = ""
-    while page := await objects.list(after=after):
-        for one in page:
-            yield one
-        after = page[-1].key

@@ -343,13 +343,7 @@ def build_redaction(args: argparse.Namespace) -> Redaction | None:
 
 def add_queue(group: argparse._ArgumentGroup) -> None:
     """Add the options of the queue that several processes share."""
-    group.add_argument(
-        "--queue",
-        default="dbos",
-        metavar="Q",
-        help="the queue that distributes sessions: dbos (default: in the database of --store), dbos:URL for another "
-        "database, or temporal://HOST:PORT/NAMESPACE",
-    )
+    add_queue_place(group, "the queue that distributes sessions: dbos (default: in the database of --store)")
     group.add_argument(
         "--max-running-everywhere",
         type=int,
@@ -362,6 +356,16 @@ def add_queue(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="sessions of one owner that may run at once in all workers together, while more wait (dbos); without "
         "workers: in this process, and more are refused (default: no limit)",
+    )
+
+
+def add_queue_place(group: argparse._ArgumentGroup, meaning: str) -> None:
+    """Add the option for which queue it is. meaning: the help text as far as the default."""
+    group.add_argument(
+        "--queue",
+        default="dbos",
+        metavar="Q",
+        help=f"{meaning}, dbos:URL for another database, or temporal://HOST:PORT/NAMESPACE",
     )
 
 

@@ -10,6 +10,7 @@ another key: where `a/b` is or was stored, `a` is not.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 from ..decision import WrongUse
@@ -81,6 +82,18 @@ class ObjectStore(Protocol):
     async def delete(self, key: str) -> None:
         """Delete an object. Does nothing if there is none."""
         ...
+
+
+async def every_object(store: ObjectStore, folder: str = "") -> AsyncIterator[StoredObject]:
+    """Yield the objects whose keys begin with `folder` and `/`; empty: all. Raises like `ObjectStore.list`.
+
+    Those that have come may be deleted meanwhile.
+    """
+    after = ""
+    while page := await store.list(folder, after=after):
+        for one in page:
+            yield one
+        after = page[-1].key
 
 
 def check_key(key: str) -> str:

@@ -120,10 +120,15 @@ class SessionArchive:
         return b"".join(pieces)
 
 
+def owner_folder(owner: str) -> str:
+    """Return the folder of all records of an owner: the beginning of their keys, without a `/` at its end."""
+    return _safe_name(owner)
+
+
 def archive_key(session: StoredSession) -> str:
     """Return the key of a session's record. It never changes, so a session that is archived again replaces itself."""
     day = session.created_at[:10].replace("-", "/")
-    return f"{_safe_name(session.owner)}/{day}/{_safe_name(session.id)}.jsonl{SUFFIX}"
+    return f"{owner_folder(session.owner)}/{day}/{_safe_name(session.id)}.jsonl{SUFFIX}"
 
 
 def _safe_name(name: str) -> str:

@@ -246,7 +246,7 @@ class Process(ExplainedStruct, frozen=True, kw_only=True):
     id: str
     """Never used before by another process: letters, digits, `-`, `_`, `.` and `:`."""
     kind: str
-    """`service`, `serve` or `worker`."""
+    """`service`, `serve`, `worker` or `erase`."""
     host: str
     pid: int
     started_at: str
@@ -458,6 +458,14 @@ class Store(Membership, Protocol):
         Sessions that are queued, running, interrupted or awaiting input stay. archive: awaited before sessions are
         deleted; those that it has not archived stay, and so do those with a later claim than it has seen. What it
         raises is raised, and nothing more is deleted.
+        """
+        ...
+
+    async def delete_idle(self, sessions: Sequence[StoredSession]) -> list[str]:
+        """Delete those of these sessions that no process works on, sub-agents included; returns the ids of which.
+
+        Deleted are sessions that have ended, are interrupted or await input, and those that are queued or running if no
+        member holds them. A session that has another run or another claim than the one given here stays.
         """
         ...
 

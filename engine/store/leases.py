@@ -183,7 +183,7 @@ async def all_read_pages(store: Store) -> bool:
 
 
 def this_process(kind: str, *, lease_seconds: float = LEASE) -> Process:
-    """Return a description of this process, with a new id. kind: `service`, `serve` or `worker`."""
+    """Return a description of this process, with a new id. kind: as in `Process`."""
     host = socket.gethostname()
     about = {"boot": _boot(), "namespace": _namespace(), "start": _state(os.getpid())[1], "pages": PAGE_FORMAT}
     return Process(

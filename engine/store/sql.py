@@ -148,6 +148,13 @@ class SqlStore:
                 break
         return count
 
+    async def delete_idle(self, sessions: Sequence[StoredSession]) -> list[str]:
+        """Implement `Store.delete_idle`. At most `CHUNK` sessions are deleted in one transaction."""
+        ids: list[str] = []
+        for chunk in _chunks(sessions):
+            ids += await self._write(partial(Transaction.delete_idle, sessions=chunk))
+        return ids
+
     async def _latest_beyond(self, keep: int) -> tuple[str, str] | None:
         """Return `updated_at` and id of the latest ended session that is not among the `keep` latest; None: all are."""
         last = await self._read(queries.ended_before, None, min(keep, SKIP))
@@ -333,8 +340,8 @@ def _interrupt_orphans(ids: Sequence[str], trouble: str | None, transaction: Tra
     return transaction.claims.interrupt_orphans(ids, trouble)
 
 
-def _chunks(ids: Sequence[str]) -> list[Sequence[str]]:
-    return [ids[first : first + CHUNK] for first in range(0, len(ids), CHUNK)]
+def _chunks(given: Sequence[T]) -> list[Sequence[T]]:
+    return [given[first : first + CHUNK] for first in range(0, len(given), CHUNK)]
 
 
 def _normalize_time(time: str) -> str:

@@ -27,6 +27,7 @@ from .base import (
     SessionDeleted,
     SessionLocked,
     StoredMessage,
+    StoredSession,
     StoreError,
 )
 from .bulk_writes import add_steps, insert_pages
@@ -173,6 +174,18 @@ class Transaction:
         chosen = select(SESSIONS.c.id, SESSIONS.c.token).where(SESSIONS.c.id.in_(ids), DELETABLE)
         rows = self._execute(chosen.order_by(SESSIONS.c.id).with_for_update())  # no run begins between this and the end
         return self._delete_whole([row.id for row in rows if tokens is None or tokens.get(row.id) == row.token])
+
+    def delete_idle(self, sessions: Sequence[StoredSession]) -> list[str]:
+        """Delete those of these sessions that no process works on; returns the ids of which.
+
+        One that has another run or another claim than it is given with stays.
+        """
+        self.flush()
+        given = {one.id: (one.run_id, one.token) for one in sessions}
+        idle = self.claims.idle(list(given))
+        found = [row.id for row in idle if given[row.id] == (row.run_id, row.token)]
+        self._delete_whole(found)
+        return found
 
     def _delete_whole(self, found: Sequence[str]) -> int:
         """Delete these sessions, which exist, with all that belongs to them; returns how many they are."""
@@ -418,6 +431,12 @@ class Claims:
         self._execute(its.values(holder=self._id, token=SESSIONS.c.token + 1))
         self._know(session_id, found.token + 1)
         self.changed.add(session_id)
+
+    def idle(self, ids: Sequence[str]) -> list[Row[Any]]:
+        """Lock these sessions, and return those that no process works on: at rest, or held by no member."""
+        found = self._execute(_LOCKED_SESSION.where(SESSIONS.c.id.in_(ids))).all()
+        known = self._members({row.holder for row in found if row.holder is not None})
+        return [row for row in found if row.status not in GOING or row.holder not in known]
 
     def queue(self, run: QueuedRun) -> None:
         """Queue a run. Raises SessionBusy."""

@@ -11,6 +11,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from ..code_blocks import blocks
+from ..console import endstop
 from ..postgres import Server
 from .checked import check_record, check_results, resumptions
 from .fleet import Fleet, Model, fleet, until
@@ -70,28 +71,42 @@ async def test_the_first_queries_tell_what_waits_whose_it_is_who_runs_it_and_how
     assert "endstop_sessions" in {row["relname"] for row in query(ships.store, "pg_total_relation_size")}
 
 
-async def test_a_persons_data_is_deleted_from_store_and_queue_and_nobody_elses(ships: Fleet, model: Model) -> None:
+async def test_a_persons_data_is_erased_from_store_and_queue_while_all_work_and_nobody_elses(
+    ships: Fleet, model: Model
+) -> None:
     await ships.serve()
     before = _kept(ships.store)
-    scripts = [Script(who=f"deleted-{number}", steps=3) for number in range(3)]
-    ids = [await ships.start(script) for script in scripts]
-    await ships.ask("POST", f"/sessions/{ids[0]}/cancel", status=202)
-    execute(ships.store, "UPDATE endstop_sessions SET owner = 'alice' WHERE id = ANY(%s)", ids[:2])
-    assert len(_kept(ships.store) - before) == 2, "the cancelled one needs no worker"
-    await ships.worker()
-    await _ended(ships, ids)
+    await ships.worker("--max-running", 2, lease=60.0)  # for so long the queue keeps what has ended
+    held = {who: Script(who=f"runs-{who}", steps=3, hold=2) for who in ("alice", "bob")}
+    ids: dict[str, list[str]] = {who: [await ships.start(Script(who=f"ends-{who}", steps=3))] for who in held}
+    await _ended(ships, [*ids["alice"], *ids["bob"]])
+    for who, script in held.items():
+        ids[who].append(await ships.start(script))
+    await until(
+        lambda: all(len(ships.side.of(one.who).requests) == 2 for one in held.values()), "both are in a response"
+    )
+    for who in held:
+        ids[who].append(await ships.start(Script(who=f"waits-{who}", steps=3)))
+    execute(ships.store, "UPDATE endstop_sessions SET owner = 'alice' WHERE id = ANY(%s)", ids["alice"])
+    assert len(_kept(ships.store) - before) == 6
 
-    with psycopg.connect(ships.store, autocommit=True) as connection:
-        connection.execute(sql("BEGIN").replace(":'owner'", "'alice'").encode())
-    assert execute(ships.store, "SELECT id FROM endstop_sessions") == [(ids[2],)]
-    assert execute(ships.store, "SELECT DISTINCT session_id FROM endstop_runs") == [(ids[2],)]
+    erased = await endstop("erase", "alice", "--store", ships.store, "--yes", "--json")
+    assert erased.code == 0, erased.err
+    assert erased.json["found"]["sessions"] == {"completed": 1, "running": 1, "queued": 1}
+    assert (erased.json["queue"], erased.json["erased"]) == ("dbos", {"sessions": 3, "runs": 3, "records": 0})
+    assert {id for (id,) in execute(ships.store, "SELECT id FROM endstop_sessions")} == set(ids["bob"])
     runs = {run for (run,) in execute(ships.store, "SELECT id FROM endstop_runs")}
+    assert len(runs) == 3
     stray = "SELECT count(*) FROM endstop_pages WHERE run NOT IN (SELECT key FROM endstop_runs)"
     assert execute(ships.store, stray) == [(0,)]
-    assert _kept(ships.store) - before <= runs
+
+    model.open_gate(held["bob"].who)
+    await _ended(ships, ids["bob"])
+    for id in ids["bob"]:
+        assert (await ships.session(id))["status"] == "completed"
+    assert _kept(ships.store) - before == runs
     results = execute(ships.store, "SELECT DISTINCT workflow_uuid FROM dbos.operation_outputs")
-    assert {run for (run,) in results} - before <= runs
-    assert (await ships.session(ids[2]))["status"] == "completed"
+    assert {run for (run,) in results} - before == runs
 
 
 async def test_what_a_killed_worker_left_in_the_queue_is_deleted_by_others(ships: Fleet) -> None:

@@ -9,18 +9,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, NullPool, create_engine, make_url
+from sqlalchemy import URL, NullPool, create_engine, inspect, make_url
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from ...decision import WrongUse
 from ...store import url as stores
-from ...store.database import KEEPALIVE_OPTIONS
+from ...store.database import DATABASE_ERRORS, KEEPALIVE_OPTIONS, map_db_error
 from ...store.pooler_check import check_sessions
 
 _NEWEST_NEEDED = (3, 42)
 """DBOS uses `unixepoch('subsec')`, which SQLite has since this version."""
 _CONNECT_SECONDS = "10"
+_DRIVER = "postgresql+psycopg"
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,20 @@ class DatabaseUrl:
     def check_sessions(self) -> None:
         """Raise WrongUse behind a pooler by transactions, and the driver's errors; blocks. A file passes."""
         if not self.is_a_file:
-            engine = create_engine(make_url(self.url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
+            engine = create_engine(make_url(self.url).set(drivername=_DRIVER), poolclass=NullPool)
             check_sessions(engine, self.shown)
+
+    def has_tables(self) -> bool:
+        """Return whether DBOS has its tables in the database; blocks. Raises ConnectionError."""
+        url = make_url(self.url)
+        if self.is_a_file and not Path(url.database or "").exists():
+            return False  # SQLite would create it
+        engine = create_engine(url if self.is_a_file else url.set(drivername=_DRIVER), poolclass=NullPool)
+        try:
+            with engine.connect() as connection:
+                return inspect(connection).has_table("workflow_status", None if self.is_a_file else "dbos")
+        except DATABASE_ERRORS as error:
+            raise ConnectionError(str(map_db_error(error, self.shown, self.secrets))) from None
 
     def __repr__(self) -> str:
         return f"DatabaseUrl({self.shown!r})"

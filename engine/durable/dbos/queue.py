@@ -66,6 +66,16 @@ class Dbos:
     def __repr__(self) -> str:
         return f"Dbos({self._url.shown!r}, queue={self._queue!r})"
 
+    @staticmethod
+    def has_tables(url: str | os.PathLike[str]) -> bool:
+        """Return whether DBOS has its tables in a database, and create none; blocks.
+
+        url: as for the class. Raises ConnectionError if the database cannot be reached.
+        """
+        from .database_url import parse_database_url
+
+        return parse_database_url(url).has_tables()
+
     async def open(self) -> None:
         """Connect, and create DBOS's tables if they do not exist; see `Queue.open`."""
         from .client import DbosConnection

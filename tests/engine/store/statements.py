@@ -91,6 +91,8 @@ async def use(store: SqlStore, rows: int) -> None:
     await store.runs("old_7")
     await all_pages(store, "run_of_7")
     await store.delete("old_2")
+    (idle,), _ = await store.sessions(SessionFilter(owner="ann", status="completed", limit=1))
+    assert await store.delete_idle([idle]) == [idle.id]
     assert await store.forget(before="2025-01-01T00:01:00+00:00", keep=rows - rows // 50 - 200) > 0
 
 

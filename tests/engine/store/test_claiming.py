@@ -298,3 +298,38 @@ async def test_a_run_is_set_aside_by_its_holder_alone_and_says_why(any_store: St
     found = await stored(any_store)
     assert (found.status, found.holder, found.trouble) == ("interrupted", None, "a tool is missing: look")
     assert (await latest(any_store)).status == "interrupted"
+
+
+async def test_idle_sessions_are_deleted_and_those_that_a_member_holds_stay(any_store: Store) -> None:
+    await any_store.join(process("dead"))
+    await any_store.add(session("orphan"))
+    await any_store.commit(beginning(2, run="run_orphan", of="orphan"))
+    await any_store.add(session("below", parent="orphan"))
+    await any_store.leave("dead")
+    await any_store.join(process("alive"))
+    await ended(any_store, "over")
+    for id in ("waits", "claimed"):
+        await any_store.queue(waiting(f"run_{id}", of=id, new=session(id)))
+    await any_store.claim("claimed", "run_claimed")
+    await any_store.add(session("runs"))
+    await any_store.commit(beginning(2, run="run_runs", of="runs"))
+    given, _ = await any_store.sessions()
+    assert sorted(await any_store.delete_idle(given)) == ["orphan", "over", "waits"]
+    assert {one.id for one in (await any_store.sessions())[0]} == {"claimed", "runs"}
+    assert await any_store.session("below") is None
+    assert await any_store.delete_idle(given) == []
+
+
+async def test_a_session_that_went_on_since_it_was_read_is_not_deleted_as_idle(any_store: Store) -> None:
+    await any_store.join(process("one"))
+    for id in ("same", "waits", "ran", "resumed"):
+        await ended(any_store, id)
+    await any_store.queue(waiting("run_waits", of="resumed"))
+    given = [await stored(any_store, id) for id in ("same", "waits", "ran", "resumed")]
+    await any_store.queue(waiting("run_more", of="waits"))
+    await any_store.commit(beginning(2, run="run_other", of="ran"))
+    await any_store.commit(ending(3, 3, run="run_other", of="ran"))
+    await any_store.claim("resumed", "run_waits")  # and given back since, by a process that stops
+    await any_store.requeue(["resumed"])
+    assert await any_store.delete_idle(given) == ["same"]
+    assert {one.id for one in (await any_store.sessions())[0]} == {"waits", "ran", "resumed"}
