@@ -28,6 +28,7 @@ from ..process.listening import is_loopback, listen_at, raise_file_limit, resolv
 from ..process.shutdown import ShutdownSignals
 from ..process.streams import StdStreams
 from ..process.tokens import TOKEN_VARIABLE
+from ..providers._outage import Outage
 from ..providers.endpoint_url import mask_url
 from ..records.known_secrets import KnownSecrets, environment_secrets
 from ..service.admission import ClientUntil
@@ -214,6 +215,7 @@ class Connection(HttpToolsProtocol):
 
     request_seconds = REQUEST_SECONDS
     head_bytes = HEAD_BYTES
+    too_many = Outage("connections are refused: there are too many")
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -230,8 +232,13 @@ class Connection(HttpToolsProtocol):
         raw = transport.get_extra_info("socket")
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        if self._max_connections is not None and len(self.connections) > self._max_connections:
+        if self._max_connections is None:
+            return
+        if len(self.connections) > self._max_connections:
             self.app = _too_many_connections
+            self.too_many.failed(most=self._max_connections)
+        else:
+            self.too_many.over()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer."""

@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from endstop.providers._outage import Outage
 from endstop.web import Connection, WebLimits
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ...captured_logs import capture_logs
 from .site import PATIENCE, site
 
 JSON = {"content-type": "application/json"}
@@ -149,19 +151,25 @@ async def test_what_is_no_http_is_refused_as_such(sent: bytes) -> None:
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "malformed"
 
 
-async def test_beyond_the_number_of_connections_the_next_is_refused() -> None:
+async def test_beyond_the_number_of_connections_the_next_are_refused_which_is_one_line() -> None:
     class Few(Connection):
+        too_many = Outage("too many")
+
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
             self._max_connections = 2
 
     async with site(http=Few) as at:
         others = [await at.connect() for _ in range(2)]
-        answer = await at.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 503 ")
-        assert b'"code":"connections"' in answer
+        with capture_logs() as logged:
+            for _ in range(2):
+                answer = await at.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert answer.startswith(b"HTTP/1.1 503 ")
+                assert b'"code":"connections"' in answer
         for _, writer in others:
             writer.close()
+    (line,) = logged
+    assert (line["event"], line["most"]) == ("too many", 2)
 
 
 QUERIES = [
