@@ -15,7 +15,7 @@ from endstop.replay import replay
 from endstop.service import event_buffer, supervisor
 from endstop.service.errors import Conflict, Refusal, ServiceUnavailable, TooMany, Unknown
 from endstop.service.service import Service
-from endstop.store.base import EventBatch, StoreError
+from endstop.store.base import EventBatch, StoredSession, StoreError
 from endstop.testing import MemorySteps
 
 from ..held import Held, seqs, to_end
@@ -293,16 +293,25 @@ class FullStore(TemporaryStore):
         return await super().commit(batch)
 
 
+async def waiting_for_room(service: Service, held: Held, store: FullStore) -> StoredSession:
+    """A session whose run has been refused by a full disk, and tries again."""
+    session = await service.start("Look")
+    await held.called.wait()
+    store.full = True
+    held.go.set()
+    async with asyncio.timeout(30):
+        while not store.refused:
+            await asyncio.sleep(0)
+    return session
+
+
 async def test_a_run_waits_while_the_disk_is_full_and_goes_on_once_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_buffer, "RETRY_SECONDS", 0.001)
     held, store = Held(), FullStore()
     async with service_of(call("look", path="a"), FINISH, held=held, store=store) as service:
-        session = await service.start("Look")
-        await held.called.wait()
-        store.full = True
-        held.go.set()
+        session = await waiting_for_room(service, held, store)
         with pytest.raises(StoreError):
             await service.start("another one")
         async with asyncio.timeout(30):
@@ -321,13 +330,7 @@ async def test_a_service_that_stops_while_a_run_waits_for_room_leaves_it_to_be_r
     monkeypatch.setattr(supervisor, "CLEANUP_SECONDS", 0.05)
     held, store = Held(), FullStore()
     async with service_of(call("look", path="a"), FINISH, held=held, store=store) as service:
-        session = await service.start("Look")
-        await held.called.wait()
-        store.full = True
-        held.go.set()
-        async with asyncio.timeout(30):
-            while not store.refused:
-                await asyncio.sleep(0)
+        session = await waiting_for_room(service, held, store)
         async with asyncio.timeout(30):
             await service.__aexit__()
         store.full = False
@@ -341,13 +344,7 @@ async def test_a_run_that_waits_for_room_can_be_cancelled(monkeypatch: pytest.Mo
     monkeypatch.setattr(event_buffer, "RETRY_SECONDS", 3600)
     held, store = Held(), FullStore()
     async with service_of(call("look", path="a"), FINISH, held=held, store=store) as service:
-        session = await service.start("Look")
-        await held.called.wait()
-        store.full = True
-        held.go.set()
-        async with asyncio.timeout(30):
-            while not store.refused:
-                await asyncio.sleep(0)
+        session = await waiting_for_room(service, held, store)
         await service.cancel(session.id, "enough")
         store.full = False
         assert (await ended(service, session.run_id)).status == "cancelled"

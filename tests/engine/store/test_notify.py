@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -21,18 +21,25 @@ from .others import Ear, process, waiting
 END_LISTENERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'LISTEN endstop'"
 
 
-@pytest_asyncio.fixture
-async def two(url: str) -> AsyncIterator[tuple[SqlStore, SqlStore]]:
-    """Two processes with one database."""
+@asynccontextmanager
+async def two_processes(place: str) -> AsyncIterator[tuple[SqlStore, SqlStore]]:
+    """Two processes with one store."""
     async with AsyncExitStack() as stack:
         stores = []
         for id in ("one", "two"):
-            store = store_at(url)
+            store = store_at(place)
             await store.open()
             stack.push_async_callback(store.close)
             await store.join(process(id))
             stores.append(store)
         yield stores[0], stores[1]
+
+
+@pytest_asyncio.fixture
+async def two(url: str) -> AsyncIterator[tuple[SqlStore, SqlStore]]:
+    """Two processes with one database of PostgreSQL."""
+    async with two_processes(url) as stores:
+        yield stores
 
 
 async def test_whatever_changes_a_session_is_told_to_others_and_not_to_oneself(two: tuple[SqlStore, SqlStore]) -> None:
@@ -177,35 +184,32 @@ async def test_where_only_one_process_is_nothing_is_told(tmp_path: Path, monkeyp
     assert ear.heard == []
 
 
+@pytest_asyncio.fixture
+async def two_files(tmp_path: Path) -> AsyncIterator[tuple[SqlStore, SqlStore]]:
+    """Two processes with one file of SQLite."""
+    async with two_processes(str(tmp_path / "s.db")) as stores:
+        yield stores
+
+
 async def test_two_processes_on_one_sqlite_file_hear_of_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_files: tuple[SqlStore, SqlStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "LOOK_SECONDS", 0.001)
-    one, two = store_at(str(tmp_path / "s.db")), store_at(str(tmp_path / "s.db"))
-    await one.open()
-    await two.open()
-    await one.join(process("one"))
-    await two.join(process("two"))
+    one, other = two_files
     ear = Ear(one)
     await ear.until(lambda: ear.heard == [None])  # at the beginning
-    await ended(two, "session_1")
+    await ended(other, "session_1")
     await ear.until(lambda: len(ear.heard) > 1)
     assert set(ear.heard) == {None}
-    await one.close()
-    await two.close()
 
 
-async def test_what_a_process_wrote_before_it_left_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_process_wrote_before_it_left_is_heard(
+    two_files: tuple[SqlStore, SqlStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(listening, "LOOK_SECONDS", 0.2)  # it writes and leaves between two looks
-    one, two = store_at(str(tmp_path / "s.db")), store_at(str(tmp_path / "s.db"))
-    await one.open()
-    await two.open()
-    await one.join(process("one"))
-    await two.join(process("two"))
+    one, other = two_files
     ear = Ear(one)
     await ear.until(lambda: ear.heard == [None])
-    await ended(two, "session_1")
-    await two.leave("two")
+    await ended(other, "session_1")
+    await other.leave("two")
     await ear.until(lambda: len(ear.heard) > 1)
-    await one.close()
-    await two.close()
