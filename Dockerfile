@@ -9,7 +9,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY decision decision
 COPY providers providers
 COPY engine engine
-RUN ["python", "-m", "venv", "/opt/endstop"]
+RUN ["python3", "-m", "venv", "/opt/endstop"]
 RUN ["mkdir", "-p", "/data/records"]
 
 FROM source AS server-build

@@ -52,8 +52,10 @@ def commands() -> Iterator[tuple[str, list[str], dict[str, str]]]:
         unit = read_unit(path)
         program, *words = shlex.split(unit.only("ExecStart"))
         assert program == "/opt/endstop/bin/endstop"
-        given = {"worker": {"ENDSTOP_MODEL": "m"}, "proxy": {"ENDSTOP_UPSTREAM": "http://127.0.0.1:9"}}
-        yield unit.name, [word.replace("%i", "1") for word in words], given.get(words[0], {"ENDSTOP_MODEL": "m"})
+        given = "ENDSTOP_UPSTREAM=http://127.0.0.1:9" if words[0] == "proxy" else "ENDSTOP_MODEL=m"
+        variables = dict(pair.split("=", 1) for pair in [given, *shlex.split(unit.only("Environment"))])
+        del variables["HOME"]
+        yield unit.name, [word.replace("%i", "1") for word in words], variables
     for name, service in OWN.items():
         before = ["proxy"] if name == "proxy" else []
         filled = {key: re.sub(r"\$\{\w+(:[-?])?(.*)\}", r"\2", text) for key, text in service["environment"].items()}
@@ -73,6 +75,7 @@ def test_every_option_and_variable_is_one_of_the_command(
         monkeypatch.setenv(name, value)
     args = parser.parse_args(words[1:])
     assert args.grace == 30
+    assert words[0] != "proxy" or args.budget, "a proxy with --budget-store and without a budget does not start"
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
@@ -80,12 +83,14 @@ def test_a_unit_has_few_rights_and_stops_after_its_sessions(path: Path) -> None:
     unit = read_unit(path)
     for name, value in (("DynamicUser", "yes"), ("ProtectSystem", "strict"), ("NoNewPrivileges", "yes")):
         assert unit.only(name) == value
+    assert unit.only("SystemCallErrorNumber") == "EPERM"
     assert unit.only("CapabilityBoundingSet") == ""
     assert unit.only("Restart") == "on-failure"
     assert unit.only("RestartPreventExitStatus") == "2"
     assert int(unit.only("TimeoutStopSec")) >= 30 + 10
     state = unit.only("StateDirectory")
-    written = re.findall(r"%S/([\w%-]+)", unit.only("ExecStart") + unit.only("Environment"))
+    written = re.findall(r"%S/([\w%-]+)", f"{unit.only('ExecStart')} {unit.only('Environment')}")
+    assert unit.only("WorkingDirectory") == f"%S/{state}"
     assert set(written) == {state}
     assert path.name in GUIDE
     loaded = [credential.partition(":") for credential in unit.settings["LoadCredential"]]
@@ -121,6 +126,7 @@ def test_the_services_of_the_compose_file_have_few_rights_and_its_secrets_are_fi
         name: f"./secrets/{name}" for name in ("postgres_password", "store", "tokens")
     }
     assert all(f"secrets/{name}" in GUIDE for name in COMPOSE["secrets"])
+    assert "/docs/operations/secrets/" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
     assert OWN["worker"]["deploy"] == {"replicas": 2}
 
 
@@ -140,7 +146,10 @@ def test_ports_and_paths_agree_with_the_commands_the_images_and_the_guide() -> N
     targets = {service["build"]["target"] for service in OWN.values() if "build" in service}
     assert targets == set(re.findall(r"FROM runtime AS (\w+)", dockerfile))
     for service in OWN.values():
-        assert [volume.partition(":")[2] for volume in service.get("volumes", ["x:/data"])] == ["/data"]
+        (volume,) = service["volumes"]  # a volume without a name would be left behind by each container
+        name, _, folder = volume.partition(":")
+        assert name in COMPOSE["volumes"]
+        assert folder == "/data"
 
 
 LOGGING_CALLS = {"log_info", "log_warning", "log_error", "Outage"}

@@ -73,7 +73,9 @@ def parse_database_url(given: str | os.PathLike[str]) -> DatabaseUrl:
         raise WrongUse(f"{shown!r} names no database: give {stores.URL_FORMS}")
     # a database behind a broken network does not even send an error: without these DBOS's threads would wait forever
     patience = {**KEEPALIVE_OPTIONS, "connect_timeout": _CONNECT_SECONDS}
-    url = found.update_query_dict({name: value for name, value in patience.items() if name not in found.query})
+    # where a database has no encoding (SQL_ASCII, in a cluster made without a locale), the driver gives bytes for texts
+    settings = {**patience, "client_encoding": "utf8"}
+    url = found.update_query_dict({name: value for name, value in settings.items() if name not in found.query})
     # DBOS adds the driver (psycopg) to the URL
     whole = url.set(drivername="postgresql").render_as_string(hide_password=False)
     return DatabaseUrl(whole, shown, stores.passwords_in(found))

@@ -15,6 +15,7 @@ from endstop.durable import Job, ResultNotStored, RunLost, Steps
 from endstop.durable.dbos.database_url import parse_database_url
 
 from ...captured_logs import capture_logs
+from ...postgres import Server
 from .dbos_runs import done, giving, job, key, opened, rows, until
 
 
@@ -126,6 +127,18 @@ async def test_what_the_database_refuses_is_not_kept_and_happens_again(path: Pat
         assert await steps.step(key(1), lambda: giving("again")) == "why"
 
     async with opened(path) as queue:
+        await done(queue, work, "run")
+
+
+async def test_a_database_without_an_encoding_keeps_every_text(postgres: Server) -> None:
+    name = f"{postgres.new_database()}_ascii"
+    postgres.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+
+    async def work(job: Job, steps: Steps) -> None:
+        assert await steps.step(key(1), lambda: giving("Grüße, 你好 😀")) == "Grüße, 你好 😀"
+        assert await steps.step(key(1), lambda: giving("again")) == "Grüße, 你好 😀"
+
+    async with opened(postgres.url(name)) as queue:
         await done(queue, work, "run")
 
 
