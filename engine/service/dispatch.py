@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -199,7 +199,7 @@ class QueueDispatcher:
         queue: Queue,
         admission: Admission,
         supervisor: RunSupervisor,
-        end_cancelled: Callable[[StoredSession], Awaitable[bool]],
+        end_cancelled: Callable[[StoredSession], Coroutine[Any, Any, bool]],
     ) -> None:
         """Create the dispatcher. end_cancelled: ends a queued run in this process; True if it is over."""
         self._queries = queries
