@@ -1,6 +1,6 @@
 """Processes of an older version restarted as this one, one after another, under load: what that loses and repeats.
 
-    python tests/benchmarks/rolling_upgrade.py --old REF [--order NAME ...] [--sessions 30]
+    python tests/benchmarks/rolling_upgrade.py --old REF [--order NAME ...] [--sessions 12]
 
 The older version is what git has at REF, in a temporary folder, with the installed dependencies. PostgreSQL, a scripted
 provider, two servers and two workers with DBOS's queue run as processes on loopback. Sessions of three owners are
@@ -50,8 +50,9 @@ LEASE = 5.0
 GRACE = 1.0
 """Seconds that a worker lets its runs end: most are handed over."""
 EVERY = 0.25
-"""Seconds between two sessions of the load, while fewer than `AT_ONCE` wait or run."""
+"""Seconds between two sessions of the load."""
 AT_ONCE = 40
+"""Sessions that wait or run, at most."""
 _VARIES = re.compile(r"\b\w*\d\w*\b|'[^']*'")
 """What tells two lines of one kind apart."""
 
@@ -230,12 +231,13 @@ class Upgrade:
         """Answer every so many of the open questions."""
         waits = [session for session in self.sessions.values() if session.script.ask and not session.answered]
         for session in waits[::share]:
-            if (await self.ask(session.owner, "GET", f"/sessions/{session.id}"))[1]["status"] == "awaiting_input":
-                status, _ = await self.ask(
-                    session.owner, "POST", f"/sessions/{session.id}/answers", {"text": "Yes, go on."}
-                )
+            path = f"/sessions/{session.id}"
+            if (await self.ask(session.owner, "GET", path))[1]["status"] == "awaiting_input":
+                status, told = await self.ask(session.owner, "POST", f"{path}/answers", {"text": "Yes, go on."})
                 if status == 201:
                     session.answered = self.now
+                else:
+                    self._refuse(f"an answer: {status} {told and told.get('code')}")
 
     # ---- the load
 
@@ -358,7 +360,9 @@ class Upgrade:
             pairs = set(itertools.pairwise(versions))
             numbers["sessions from old to new"] += (OLD, NEW) in pairs
             numbers["sessions from new to old"] += (NEW, OLD) in pairs
-            numbers["sessions answered"] += bool(session.answered)
+            numbers["questions answered"] += bool(session.answered)
+            asked = session.script.ask and versions[:1] == [OLD]
+            numbers["questions of old that new went on with"] += bool(asked) and versions[-1] == NEW
             faults += ledger.faults(session.script, self.wakings.excuse)
             try:
                 numbers["calls `unknown`"] += await self._check(who, session)
@@ -446,9 +450,13 @@ ORDERS = ("workers first", "servers first", "a worker that slept")
 
 async def main(ref: str, orders: list[str], between: int) -> int:
     """Play the orders; the exit code."""
-    commit = subprocess.run(
-        ["git", "log", "-1", "--format=%h of %cs", ref], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    asked = subprocess.run(
+        ["git", "log", "-1", "--format=%h of %cs", ref, "--"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if asked.returncode:
+        print(f"--old {ref}: {asked.stderr.strip()}: name a commit", file=sys.stderr)
+        return 2
+    commit = asked.stdout.strip()
     faults: list[str] = []
     folder = Path(tempfile.mkdtemp(prefix="endstop-upgrade-"))
     try:
@@ -479,6 +487,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--old", required=True, help="the older version: a commit")
     parser.add_argument("--order", nargs="*", default=list(ORDERS), choices=ORDERS, help="the orders of restarts")
-    parser.add_argument("--sessions", type=int, default=30, help="sessions between two restarts")
+    parser.add_argument("--sessions", type=int, default=12, help="sessions between two restarts")
     given = parser.parse_args()
     raise SystemExit(asyncio.run(main(given.old, given.order, given.sessions)))
