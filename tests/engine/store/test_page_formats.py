@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from alembic import command
@@ -92,17 +93,35 @@ def test_each_migration_locks_one_table_in_use_and_no_further_later_on(before: S
         assert not {mode for _, mode in locks} >= {"ShareLock", "AccessExclusiveLock"}
 
 
-async def test_a_migration_lets_others_pass_and_gives_up_in_the_end(
-    before: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_migration_lets_others_pass_and_tries_again(before: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "LOCK_SECONDS", 0.3)
+    with _dumping(before):
+        opening = asyncio.create_task(before.open())
+        async with asyncio.timeout(SECONDS):
+            while not _waits(before):
+                await asyncio.sleep(0.005)
+            while _waits(before):
+                await asyncio.sleep(0.005)
+    await opening
+    await before.close()
+
+
+async def test_a_migration_gives_up_in_the_end(before: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "LOCK_SECONDS", 0.1)
     monkeypatch.setattr(database, "LOCK_ATTEMPTS", 2)
-    with create_engine(before._database.write_engine.url, poolclass=NullPool).begin() as dumping:  # as pg_dump does
-        dumping.execute(text("LOCK TABLE endstop_processes IN ACCESS SHARE MODE"))
+    with _dumping(before):
         async with asyncio.timeout(SECONDS):
             assert "in use, by a backup" in await refused(StoreError, before.open())
     await before.open()
     await before.close()
+
+
+@contextmanager
+def _dumping(store: SqlStore) -> Iterator[None]:
+    """Somebody reads a table for as long as this lasts, as pg_dump does."""
+    with create_engine(store._database.write_engine.url, poolclass=NullPool).begin() as connection:
+        connection.execute(text("LOCK TABLE endstop_processes IN ACCESS SHARE MODE"))
+        yield
 
 
 def _waits(store: SqlStore) -> bool:
