@@ -23,7 +23,7 @@ SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
 ADAPTERS ?= google-adk langchain strands claude-agent-sdk openai-agents pydantic-ai
 .PHONY: agents test-adapters bench-adapters bench-goals
-.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak night search growth gaps mutants fuzz test-long faults test-all test-litellm install-sizes prices docs site dist clean
+.PHONY: help demo system test tests check lint types pyright bench bench-serve bench-durable bench-fleet bench-peers kill soak night upgrade search growth gaps mutants fuzz test-long faults test-all test-litellm install-sizes prices docs site dist clean
 .DELETE_ON_ERROR:
 # pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -115,6 +115,10 @@ soak: $(VENV)/.ready ## a thousand sessions over failing providers, for ten minu
 # As root: disks that run full are small file systems in memory. Prometheus is Debian's.
 night: $(VENV)/.ready system ## incidents on a fleet under load, seen by Prometheus with our alerts; 15 minutes; writes docs/explanation/operators_night.md
 	@$(BIN)/python tests/benchmarks/operators_night.py --write $(ARGS)
+
+upgrade: $(VENV)/.ready system ## processes of an older version (OLD=COMMIT) restarted as this one under load, in three orders: nothing lost, nothing twice; 15 minutes
+	@[ -n "$(OLD)" ] || { echo "name the older version: make upgrade OLD=COMMIT" >&2; exit 2; }
+	@$(BIN)/python tests/benchmarks/rolling_upgrade.py --old "$(OLD)" $(ARGS)
 
 search: $(VENV)/.ready system ## the tests of properties on examples of a new seed, which it names
 	@seed=$$(date +%s); echo "to repeat it: --hypothesis-seed=$$seed"; \

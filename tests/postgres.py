@@ -113,7 +113,8 @@ class Server:
 
         if self._stores:
             name = self._stores.pop()
-            self.execute(f"{_ALONE}; TRUNCATE {', '.join(METADATA.tables)} RESTART IDENTITY", name)
+            formats = "INSERT INTO endstop_page_formats SELECT generate_series(1, 3)"
+            self.execute(f"{_ALONE}; TRUNCATE {', '.join(METADATA.tables)} RESTART IDENTITY; {formats}", name)
         else:
             name = self.new_database()
             database = store_at(self.url(name))._database

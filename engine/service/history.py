@@ -15,6 +15,14 @@ from ..session import Session
 from ..store.base import Page, Store, StoreError
 
 
+class NewerRun(Exception):
+    """A stored run begins with an event that this version cannot read.
+
+    In a queue the run waits for another process: its execution here fails, and after a while the queue is asked about
+    it (`Queue.lost`).
+    """
+
+
 async def load_runs(session: Session, store: Store) -> Session:
     """Return the session as its stored runs left it, ready for its next run."""
     await to_thread.run_sync(session.load, await stored_runs(store, session.id))
@@ -66,5 +74,9 @@ def _read(pages: Sequence[Page]) -> RecordedRun:
                     raise StoreError(f"the run {page.run_id} is damaged: {missing_deltas(event)}")
                 if not isinstance(event, str | Header | DrainedChunk):
                     events.append(event)
-    assert not events or isinstance(events[0], RunStarted)
+    if pages and not (events and isinstance(events[0], RunStarted)):
+        raise NewerRun(
+            f"the run {pages[0].run_id} was begun by a newer endstop, with settings that this version may not know: "
+            "upgrade this process"
+        )
     return RecordedRun(events=events, after_cut=[])

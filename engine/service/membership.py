@@ -20,7 +20,7 @@ from ..decision.errors import error_text
 from ..providers._logging import log_warning
 from ..providers._outage import Outage
 from ..store.base import Orphan, Process, Store, StoreError
-from ..store.leases import all_read_pages, evict_dead, this_process
+from ..store.leases import evict_dead, this_process
 from .ownership import HeldLease
 from .service_metrics import EVICTED, LEASES_LOST
 
@@ -151,8 +151,8 @@ class LeaseKeeper:
             self._metrics.add(EVICTED)
             self.has_evicted.set()
             log_warning("evicted a dead process", process_id=dead.id, host=dead.host, pid=dead.pid)
-        if not self.peers_read_pages:  # it stays so: the store refuses older processes that start later
-            self.peers_read_pages = await all_read_pages(self._store)
+        if not self.peers_read_pages:  # it stays so: the store refuses older processes from then on
+            self.peers_read_pages = await self._store.settle_page_format()
         orphans = await self._store.orphans()
         if orphans:
             await adopt(orphans)

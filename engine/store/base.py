@@ -44,6 +44,9 @@ SessionStatus = Literal[
 `running`, or `interrupted` (its process died or gave up, and nothing continues the run by itself)."""
 GOING = ("queued", "running")
 """A session with one of these statuses has a run that a process executes or is to execute."""
+PAGE_FORMAT = 3
+"""The newest format of pages that this process reads, `Process.about["pages"]`. Pages of format 2 leave out texts that
+their deltas have; those of format 3 may be compressed, too."""
 LEASE = 15.0
 """Default of `Process.lease_seconds`: the seconds after its last heartbeat during which a process counts as alive."""
 
@@ -200,7 +203,7 @@ class EventBatch(Struct, frozen=True, kw_only=True):
     """The events as lines of a record, each with its newline."""
     compress: bool = False
     """Whether the store may keep them in a form that processes of versions before format 3 of pages cannot read
-    (`leases.PAGE_FORMAT`). What is read from it is the same."""
+    (`PAGE_FORMAT`). What is read from it is the same."""
     at: str
     """When the batch was submitted."""
     started: RunStarted | None = None
@@ -255,7 +258,7 @@ class Process(ExplainedStruct, frozen=True, kw_only=True):
     version: str
     about: dict[str, str] = field(default_factory=dict)
     """More for people to read; `boot`, `namespace` and `start`, by which `is_gone` recognises the process; and `pages`,
-    the format of pages that it reads (`leases.PAGE_FORMAT`)."""
+    the format of pages that it reads (`PAGE_FORMAT`)."""
 
 
 class StoredProcess(Process, frozen=True, kw_only=True):
@@ -314,6 +317,13 @@ class Membership(Protocol):
 
     async def processes(self) -> list[StoredProcess]:
         """Return all members, in the order in which they started."""
+        ...
+
+    async def settle_page_format(self) -> bool:
+        """Return whether every member reads pages of `PAGE_FORMAT`: pages may be written so from now on.
+
+        Then a process that does not read them can no longer join: `join` raises StoreError for it.
+        """
         ...
 
     async def overview(self) -> Overview:

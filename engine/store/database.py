@@ -30,6 +30,11 @@ TIMEOUT_SECONDS = 10.0
 """How long to wait for another process's lock (SQLite), or for a connection to the server (PostgreSQL)."""
 LEASE_TIMEOUT_SECONDS = 3.0
 """`TIMEOUT_SECONDS` of the connection that renews the lease: shorter, so that there is time for another attempt."""
+LOCK_SECONDS = 3.0
+"""For how long a migration waits for a table that others hold, as `pg_dump` does for as long as it takes. All who need
+the table wait behind the migration, and a process that cannot renew its lease loses its sessions."""
+LOCK_ATTEMPTS = 10
+"""How often a migration tries to get a table; it pauses for a second before the next attempt, so that others get it."""
 KEEPALIVE_OPTIONS = {
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -59,6 +64,7 @@ _POSTGRESQL = {
     "53300": "the database server accepts no more connections",
     "28": "the database rejects this user or password",
     "3D": "the database does not exist: create it with `createdb`",
+    "55P03": "a table is in use, by a backup or by another program: start again when that has ended",
     "57014": "the database server takes too long",
     "57P": "the database server is stopping or starting",
     "08": "the database cannot be reached",
@@ -66,6 +72,8 @@ _POSTGRESQL = {
     "42501": "this user lacks a permission in the database",
 }
 """The meaning of PostgreSQL's errors, for people, by SQLSTATE or a prefix of it; the first match counts."""
+_LOCKED = ("55P03", "40P01")
+"""PostgreSQL's errors when others keep locks for too long, or wait for ours."""
 
 _FOLDER = Path(__file__).parent / "migrations"
 _LOCK = 0x656E6473746F70
@@ -87,9 +95,21 @@ class Database:
     """Passwords, which are masked in error messages."""
 
     def prepare(self) -> None:
-        """Check that the database can be used, and migrate its tables. Raises WrongUse or one of `DATABASE_ERRORS`."""
-        with self.write_engine.begin() as connection:
-            migrate(connection, self.display_name)
+        """Check that the database can be used, and migrate its tables. Raises WrongUse or one of `DATABASE_ERRORS`.
+
+        Each migration has a transaction of its own, and locks one table: processes that are at work lock several, and
+        neither would let the other go on.
+        """
+        is_latest, attempts = False, LOCK_ATTEMPTS
+        while not is_latest:
+            try:
+                with self.write_engine.begin() as connection:
+                    is_latest = migrate(connection, self.display_name)
+            except DBAPIError as error:
+                attempts -= 1
+                if getattr(error.orig, "sqlstate", None) not in _LOCKED or not attempts:
+                    raise
+                time.sleep(1.0)
 
     def dispose(self) -> None:
         """Close all connections."""
@@ -228,15 +248,16 @@ def _postgresql_meaning(cause: BaseException) -> str:
     return _POSTGRESQL["08"] if type(cause).__name__ == "OperationalError" else ""
 
 
-def migrate(connection: Connection, name: str) -> None:
-    """Upgrade the tables to the latest schema, in the transaction of the connection; the caller commits.
+def migrate(connection: Connection, name: str) -> bool:
+    """Make the next migration of the tables, in the transaction of the connection; the caller commits.
 
-    If two processes open a new database at the same time, one waits for the other. Raises WrongUse if the schema is
-    newer than this endstop, or if a SQLite file belongs to another program.
+    Returns whether they have the latest schema then. If two processes open a new database at the same time, one waits
+    for the other. Raises WrongUse if the schema is newer than this endstop, or if a SQLite file belongs to another
+    program.
     """
     script = _scripts()
     if _version(connection) == script.get_current_head():
-        return
+        return True
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     version = _version(connection)  # another process may have migrated it meanwhile
@@ -248,7 +269,12 @@ def migrate(connection: Connection, name: str) -> None:
             f"{name} was written by a newer endstop: its schema is {version}, and this endstop knows up to "
             f"{script.get_current_head()}: upgrade endstop, or name another store"
         )
-    command.upgrade(_config(configure={"connection": connection, **_OPTIONS}), "head")
+    if version == script.get_current_head():
+        return True
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_SECONDS * 1000:.0f}"))
+    command.upgrade(_config(configure={"connection": connection, **_OPTIONS}), "+1")
+    return _version(connection) == script.get_current_head()
 
 
 @cache

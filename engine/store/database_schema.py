@@ -146,6 +146,9 @@ MESSAGES = Table(
     Column("images", LargeBinary),
 )
 
+PAGE_FORMATS = Table("endstop_page_formats", METADATA, Column("format", Integer, primary_key=True, autoincrement=False))
+"""The formats of pages that a process may join with: see `leases.settle_page_format`."""
+
 PROCESSES = Table(
     "endstop_processes",
     METADATA,
@@ -158,9 +161,16 @@ PROCESSES = Table(
     Column("lease_ms", BigInteger, nullable=False),
     Column("version", IdText, nullable=False),
     Column("about", LargeBinary, nullable=False),
+    Column(
+        "pages",
+        Integer,
+        ForeignKey(PAGE_FORMATS.c.format, name="restart_this_process_as_the_newer_version"),
+        nullable=False,
+        server_default="1",
+    ),
 )
 """The processes that share the store. `until` and `endstop_runs.queued` are milliseconds since 1970 by the clock of
-the database."""
+the database. `pages` is the newest format of pages that a process reads; processes of older versions name none."""
 
 RUNNING = text("status = 'running'")
 """The condition of a partial index. It is a literal, not a parameter, so that both databases see that the index

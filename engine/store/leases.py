@@ -36,9 +36,9 @@ from sqlalchemy import (
 )
 
 from ..base.version import __version__
-from .base import LEASE, Process, Store, StoredProcess, StoreError
+from .base import LEASE, PAGE_FORMAT, Process, Store, StoredProcess, StoreError
 from .database import DATABASE_ERRORS, LEASE_TIMEOUT_SECONDS, Database
-from .database_schema import PROCESSES
+from .database_schema import PAGE_FORMATS, PROCESSES
 
 T = TypeVar("T")
 
@@ -117,6 +117,7 @@ def join(process: Process, connection: Connection) -> None:
     row: dict[str, Any] = {name: getattr(process, name) for name in ("kind", "host", "pid", "started_at", "version")}
     lease = int(process.lease_seconds * 1000)
     row |= {"lease_ms": lease, "until": now(connection) + lease, "about": msgspec.json.encode(process.about)}
+    row["pages"] = int(process.about.get("pages", "1"))
     if not connection.execute(update(PROCESSES).where(PROCESSES.c.id == process.id).values(row)).rowcount:
         connection.execute(insert(PROCESSES).values(id=process.id, **row))
 
@@ -153,9 +154,18 @@ def processes(connection: Connection) -> list[StoredProcess]:
     ]
 
 
-PAGE_FORMAT = "3"
-"""`Process.about["pages"]`: the newest format of pages that the process reads. Pages of format 2 leave out texts that
-their deltas have; those of format 3 may be compressed, too."""
+def settle_page_format(connection: Connection) -> bool:
+    """Return whether every member reads pages of `PAGE_FORMAT`; if so, refuse processes that do not from now on.
+
+    A process that joins at this moment holds a lock on the row of its format, so it is either seen here or refused.
+    """
+    older = PAGE_FORMATS.c.format < PAGE_FORMAT
+    if connection.execute(select(PAGE_FORMATS.c.format).where(older).with_for_update()).first() is None:
+        return True
+    if connection.execute(select(PROCESSES.c.id).where(PROCESSES.c.pages < PAGE_FORMAT).limit(1)).first():
+        return False
+    connection.execute(delete(PAGE_FORMATS).where(older))
+    return True
 
 
 async def evict_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
@@ -174,18 +184,11 @@ async def evict_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
     return dead
 
 
-async def all_read_pages(store: Store) -> bool:
-    """Return whether every process that shares the store reads pages of `PAGE_FORMAT`.
-
-    Those of older versions, which may be at work during an upgrade, do not.
-    """
-    return all(process.about.get("pages") == PAGE_FORMAT for process in await store.processes())
-
-
 def this_process(kind: str, *, lease_seconds: float = LEASE) -> Process:
     """Return a description of this process, with a new id. kind: as in `Process`."""
     host = socket.gethostname()
-    about = {"boot": _boot(), "namespace": _namespace(), "start": _state(os.getpid())[1], "pages": PAGE_FORMAT}
+    about = {"boot": _boot(), "namespace": _namespace(), "start": _state(os.getpid())[1]}
+    about["pages"] = str(PAGE_FORMAT)
     return Process(
         id=f"process_{uuid4().hex[:12]}",
         kind=kind,

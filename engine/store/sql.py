@@ -242,6 +242,10 @@ class SqlStore:
         """Implement `Membership.processes`."""
         return await self._lease(leases.processes)
 
+    async def settle_page_format(self) -> bool:
+        """Implement `Membership.settle_page_format`."""
+        return await self._lease(leases.settle_page_format)
+
     async def overview(self) -> Overview:
         """Implement `Membership.overview`."""
         return await self._read(queries.overview)

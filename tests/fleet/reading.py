@@ -49,7 +49,8 @@ class Reader:
 
     def _take(self, frame: str) -> None:
         fields = dict(line.split(": ", 1) for line in frame.split("\n") if ": " in line and not line.startswith(":"))
-        assert "event" not in fields, f"a reader on loopback lags: {frame}"
+        named = fields.get("event", "judged")  # what is said of another loop's call stands beside its event
+        assert named == "judged", f"a reader on loopback lags: {frame}"
         if "id" in fields:
             self.ids.append(fields["id"])
             self.lines.append(fields["data"])

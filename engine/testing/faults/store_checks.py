@@ -290,6 +290,17 @@ async def _delivers(open_as: Open) -> None:
     _expect(not await all_pages(store), "its events still exist after it was deleted")
 
 
+async def _refuses_older(open_as: Open) -> None:
+    """Check that a process that reads no pages of the newest format cannot join once all others read them."""
+    store = await open_as("one")
+    await store.join(process("older", about={}))
+    _expect(not await store.settle_page_format(), "pages of the newest format are written beside a process of an older")
+    await store.evict("older", even_alive=True)
+    await store.join(process("one"))
+    _expect(await store.settle_page_format(), "all members read the newest format of pages, and it is not written")
+    await _refused(StoreError, work=store.join(process("awake", about={})), what="a process of an older format")
+
+
 CASES: dict[str, Callable[[Open], Awaitable[None]]] = {
     "keeps": _keeps,
     "reopens": _reopens,
@@ -301,4 +312,5 @@ CASES: dict[str, Callable[[Open], Awaitable[None]]] = {
     "evicts": _evicts,
     "queues_once": _queues_once,
     "delivers": _delivers,
+    "refuses_older": _refuses_older,
 }

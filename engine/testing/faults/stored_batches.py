@@ -7,7 +7,7 @@ from typing import Any
 
 from ...decision import Outcome, Policy
 from ...decision.events import Carried, RunStarted
-from ...store.base import EventBatch, NewSession, Page, Process, QueuedRun, Store, StoredMessage
+from ...store.base import PAGE_FORMAT, EventBatch, NewSession, Page, Process, QueuedRun, Store, StoredMessage
 
 
 def at(second: int) -> str:
@@ -75,8 +75,9 @@ def message(
 
 def process(id: str = "one", *, lease: float = 60.0, **changed: Any) -> Process:
     """Return a process on a machine that does not exist."""
-    values = {"kind": "worker", "host": "nowhere", "pid": 1, "started_at": at(0), "version": "1", **changed}
-    return Process(id=id, lease_seconds=lease, **values)
+    values = {"kind": "worker", "host": "nowhere", "pid": 1, "started_at": at(0), "version": "1"}
+    about = {"pages": str(PAGE_FORMAT)}
+    return Process(id=id, lease_seconds=lease, **{**values, "about": about, **changed})
 
 
 def waiting(run: str = "run_1", *, of: str = "session_1", **changed: Any) -> QueuedRun:

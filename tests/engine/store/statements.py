@@ -101,6 +101,7 @@ async def _claim_and_run(store: SqlStore) -> None:
     await store.join(process("one"))
     await store.heartbeat("one")
     await store.processes()
+    await store.settle_page_format()
     await store.queue(waiting(new=session()))
     await store.queued()
     await store.overview()
@@ -135,7 +136,8 @@ async def _take_over(store: SqlStore) -> None:
     await store.leave("three")
     await store.join(process("four", lease=0))
     await store.evict("four")
-    await store.join(process("five"))
+    await store.join(process("five", about={"pages": "3"}))
+    await store.settle_page_format()
 
 
 async def _repeat(store: SqlStore) -> None:

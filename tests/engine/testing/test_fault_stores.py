@@ -98,6 +98,8 @@ CLAIM, PAGES = SqlStore.claim, SqlStore.pages
         ("commit", instead(lambda one: structs.replace(one, delivered=())), {"delivers"}),
         ("delete", _yes, {"delivers"}),
         ("request_cancel", _yes, {"queues_once"}),
+        ("settle_page_format", _yes, {"refuses_older"}),
+        ("join", swallowing("join"), {"refuses_older"}),
         ("add_message", _nothing, {"takes_duplicates", "delivers"}),
     ],
 )
