@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest_asyncio
+from alembic import command
+from endstop.store import database
 from endstop.store.base import LeaseLost, SessionLocked, Store, StoreError
-from endstop.store.database_schema import METADATA
+from endstop.store.database_schema import METADATA, VERSION_TABLE
 from endstop.store.sql import SqlStore
 from endstop.store.url import store_at
 from hypothesis import HealthCheck, given, settings
@@ -266,15 +268,8 @@ async def test_a_database_of_the_version_before_opens_and_its_sessions_can_be_cl
     await ended(one, "session_0")
     await one.queue(waiting(new=session()))
     with one._database.write_engine.begin() as connection:
-        for index in ("sessions_status", "sessions_agent", "sessions_owner_status", "sessions_ended", "runs_queued"):
-            connection.execute(text(f"DROP INDEX endstop_{index}"))
-        connection.execute(text("CREATE INDEX endstop_sessions_queued ON endstop_sessions (id)"))
-        connection.execute(text("DROP INDEX endstop_sessions_parent"))
-        for column in ("token", "metadata", "parent"):
-            connection.execute(text(f"ALTER TABLE endstop_sessions DROP COLUMN {column}"))
-        connection.execute(text("ALTER TABLE endstop_messages DROP COLUMN images"))
-        connection.execute(text("ALTER TABLE endstop_pages DROP COLUMN size"))
-        connection.execute(text("UPDATE endstop_schema SET version_num = '0001'"))
+        configured = {"connection": connection, "version_table": VERSION_TABLE}
+        command.downgrade(database._config(configure=configured), "0001")
     await other.close()
     await other.open()
     await other.join(process("process_2"))
