@@ -7,6 +7,7 @@ and lone surrogates become U+FFFD. The lines of events are stored byte for byte.
 
 from __future__ import annotations
 
+from itertools import chain, combinations
 from typing import Any
 
 from sqlalchemy import (
@@ -91,11 +92,25 @@ SESSIONS = Table(
     Column("parent", IdText),
 )
 """`holder` is the process that has the session, and `token` the number of its claim: each claim has a higher one."""
+NEWEST = ("created_at", "id")
+"""The columns by which lists are sorted."""
 IS_SUBAGENT = text("parent IS NOT NULL")
-Index("endstop_sessions_parent", SESSIONS.c.parent, sqlite_where=IS_SUBAGENT, postgresql_where=IS_SUBAGENT)
-Index("endstop_sessions_newest", SESSIONS.c.created_at, SESSIONS.c.id)
-for _columns in (("owner",), ("status",), ("agent",), ("owner", "status")):
-    Index(f"endstop_sessions_{'_'.join(_columns)}", *(SESSIONS.c[_name] for _name in (*_columns, "created_at", "id")))
+Index(
+    "endstop_sessions_parent",
+    *(SESSIONS.c[_name] for _name in ("parent", *NEWEST)),
+    sqlite_where=IS_SUBAGENT,
+    postgresql_where=IS_SUBAGENT,
+)
+IS_ROOT = text("parent IS NULL")
+FILTERS = ("owner", "status", "agent")
+"""What lists can be limited to. Each combination has an index, so that a page reads no sessions but its own."""
+for _columns in chain.from_iterable(combinations(FILTERS, _count) for _count in range(len(FILTERS) + 1)):
+    Index(
+        f"endstop_sessions_{'_'.join(_columns) or 'newest'}",
+        *(SESSIONS.c[_name] for _name in (*_columns, *NEWEST)),
+        sqlite_where=IS_ROOT,
+        postgresql_where=IS_ROOT,
+    )
 
 RUNS = Table(
     "endstop_runs",

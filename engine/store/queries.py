@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Integer, Row, Select, bindparam, exists, func
 
 from ..decision import Image, Outcome, Question, WrongUse
 from .base import Orphan, Overview, Page, SessionFilter, SessionStatus, StoredMessage, StoredRun, StoredSession
-from .database_schema import DELETABLE, MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
+from .database_schema import DELETABLE, FILTERS, IS_ROOT, MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .leases import now, processes
 from .transaction import LAST_SEQ, stored_lines
 
@@ -33,6 +33,7 @@ _RUN = _RUNS.where(RUNS.c.id == bindparam("of"))
 _RUNS_OF = _RUNS.where(RUNS.c.session_id == bindparam("of")).order_by(RUNS.c.number)
 _ORPHANS: Select[Any] = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent, SESSIONS.c.owner)
 _NOT_HELD = ~exists().where(PROCESSES.c.id == SESSIONS.c.holder)
+_NEWEST_FIRST = (SESSIONS.c.created_at.desc(), SESSIONS.c.id.desc())
 _ended_at = tuple_(SESSIONS.c.updated_at, SESSIONS.c.id)
 _UNDELIVERED = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).order_by(MESSAGES.c.key)
 
@@ -77,17 +78,20 @@ def sessions(
 ) -> list[StoredSession]:
     """Return sessions, newest first.
 
+    Their ids are selected first. An index that has all columns of the filter is enough for that, so PostgreSQL prefers
+    it to one with fewer columns, along which it would read sessions only to drop them.
+
     before: `created_at` and id of the last session of the previous page; None: from the newest.
     """
-    query: Select[Any] = _SESSIONS
-    query = query.where(SESSIONS.c.parent.is_(None) if wanted.parent is None else SESSIONS.c.parent == wanted.parent)
-    for name in ("owner", "status", "agent"):
+    ids = select(SESSIONS.c.id).where(IS_ROOT if wanted.parent is None else SESSIONS.c.parent == wanted.parent)
+    for name in FILTERS:
         value = getattr(wanted, name)
         if value is not None:
-            query = query.where(SESSIONS.c[name] == value)
+            ids = ids.where(SESSIONS.c[name] == value)
     if before is not None:
-        query = query.where(tuple_(SESSIONS.c.created_at, SESSIONS.c.id) < before)
-    query = query.order_by(SESSIONS.c.created_at.desc(), SESSIONS.c.id.desc()).limit(limit)
+        ids = ids.where(tuple_(SESSIONS.c.created_at, SESSIONS.c.id) < before)
+    page = ids.order_by(*_NEWEST_FIRST).limit(limit).subquery()
+    query = _SESSIONS.join(page, page.c.id == SESSIONS.c.id).order_by(*_NEWEST_FIRST)
     return [_session(row) for row in connection.execute(query)]
 
 
@@ -152,22 +156,21 @@ def expired(connection: Connection, last: tuple[str, str], limit: int) -> list[s
 
 def orphans(connection: Connection) -> list[Orphan]:
     """Return sessions that are running, and whose holder is not a member."""
-    lost = RUNNING, _NOT_HELD, SESSIONS.c.parent.is_(None)  # sub-agents continue with their callers
+    lost = RUNNING, _NOT_HELD, IS_ROOT  # sub-agents continue with their callers
     rows = _ORPHANS.where(*lost).order_by(SESSIONS.c.id)
     return [_orphan(row) for row in connection.execute(rows)]
 
 
-_ROOTS = SESSIONS.c.parent.is_(None)
 _QUEUED_TOTAL = (
     select(func.count(), func.min(RUNS.c.queued))
     .select_from(SESSIONS)
     .outerjoin(RUNS, RUNS.c.id == SESSIONS.c.run_id)
-    .where(SESSIONS.c.status == literal_column("'queued'"), _ROOTS)
+    .where(SESSIONS.c.status == literal_column("'queued'"), IS_ROOT)
 )
-_RUNNING_TOTAL = select(func.count()).select_from(SESSIONS).where(RUNNING, _ROOTS)
+_RUNNING_TOTAL = select(func.count()).select_from(SESSIONS).where(RUNNING, IS_ROOT)
 _RESTING_TOTALS = (
     select(SESSIONS.c.status, func.count())
-    .where(SESSIONS.c.status.in_(("awaiting_input", "interrupted")), _ROOTS)
+    .where(SESSIONS.c.status.in_(("awaiting_input", "interrupted")), IS_ROOT)
     .group_by(SESSIONS.c.status)
 )
 
@@ -189,7 +192,7 @@ def queued(connection: Connection, milliseconds: int) -> list[Orphan]:
     rows = (
         _ORPHANS.add_columns(RUNS.c.job)
         .join(RUNS, RUNS.c.id == SESSIONS.c.run_id)
-        .where(SESSIONS.c.status == literal_column("'queued'"), _NOT_HELD)
+        .where(SESSIONS.c.status == literal_column("'queued'"), IS_ROOT, _NOT_HELD)
         .where(RUNS.c.queued <= now(connection) - milliseconds)
         .order_by(RUNS.c.queued, SESSIONS.c.id)
         .limit(MAX_ROWS)

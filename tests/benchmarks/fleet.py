@@ -1,12 +1,16 @@
 """What a fleet costs: sessions a second with 1, 2 and 4 workers, and how long after a death its sessions go on.
 
     python tests/benchmarks/fleet.py [--sessions 150] [--deaths 5] [--pairs 3]
+    python tests/benchmarks/fleet.py --slow 50 [--sessions 150]
 
 The loads without a queue, with one worker and with two, and those of a plain loop on the same DBOS
 (`plain_durable.py`), are measured `--pairs` times in turns: given are the medians, and the ratio of each pair.
 `bare_dbos.py` says what DBOS costs without sessions. Database, model, server and workers are processes of
 their own on loopback. All share the machine, so on one with two cores more workers do not make it faster: what the
 table shows is what a session costs, and whom. The figures go to docs/explanation/performance.md.
+
+With `--slow MS` only the traffic with the database is counted, of sessions that last seconds because the model sends a
+chunk every MS milliseconds. That table goes to docs/explanation/scale.md.
 """
 
 from __future__ import annotations
@@ -45,6 +49,7 @@ from tests.temporal import Server as Temporal
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PAGE = ROOT / "docs" / "explanation" / "performance.md"
+SCALE_PAGE = PAGE.with_name("scale.md")
 LEASE = 15.0
 """Seconds: what users have, unless they say otherwise."""
 CONNECTIONS = 200
@@ -52,7 +57,7 @@ COUNTS = {"shared_preload_libraries": "pg_stat_statements"}
 """Settings of a PostgreSQL server that counts statements."""
 LOOKING = "unfinished"
 """The name in each query by which this program looks whether sessions have ended: it is not counted."""
-AT_ONCE = 4
+UNDER_WAY = 4
 """Sessions that are under way when a worker is killed."""
 OTHER_HOST = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 """Words before a worker of whose process number nothing can be known here, as on another host."""
@@ -72,6 +77,8 @@ class Load:
     completed: int
     queries: float
     """Statements of a session in PostgreSQL, BEGIN and COMMIT included."""
+    transactions: float
+    """Those of a session that were begun with BEGIN: a query alone is none."""
     bytes: float
     """By which a session makes the database larger, DBOS's tables and all indexes included."""
 
@@ -79,6 +86,20 @@ class Load:
     def together(self) -> float:
         """CPU seconds of a session in server, workers and PostgreSQL."""
         return self.cpu["server"] + self.cpu["workers"] + self.cpu["PostgreSQL"]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How quickly the model answers, and how sessions come in."""
+
+    title: str
+    delay: float = 0
+    """Milliseconds between two chunks; 0: a response is sent at once."""
+    apart: float = 0
+    """Seconds between two sessions; 0: all come at once."""
+
+
+AT_ONCE = Pace("at once, all sessions at once")
 
 
 class Provider:
@@ -107,13 +128,14 @@ async def load(
     server: Server,
     folder: Path,
     temporal: Temporal | None = None,
+    pace: Pace = AT_ONCE,
 ) -> Load:
     """All sessions, with so many workers; None: in the server itself, without a queue.
 
     temporal: the queue; None: DBOS, in the database of the store.
     """
     store = counting_database(server)
-    scenario = Scenario(session="fleet", steps=given.steps, chunks=given.chunks)
+    scenario = Scenario(session="fleet", steps=given.steps, chunks=given.chunks, delay=pace.delay)
     made: Any = Provider(provider, folder)
     queue = None if temporal is None else f"temporal://{temporal.address}/{temporal.namespace()}"
     async with fleet(folder, store, made, queue=queue, tools=HERE / "serving_tools.py") as ships:
@@ -126,7 +148,7 @@ async def load(
 
         unfinished = "endstop_sessions WHERE status IN ('queued', 'running')"
         return await measured(
-            partial(all_ended, start, unfinished, store),
+            partial(all_ended, start, unfinished, store, pace.apart),
             "endstop_sessions WHERE status = 'completed'",
             given.sessions,
             store,
@@ -135,10 +157,12 @@ async def load(
         )
 
 
-async def plain_load(workers: int, kept: str, given: argparse.Namespace, provider: str, server: Server) -> Load:
+async def plain_load(
+    workers: int, kept: str, given: argparse.Namespace, provider: str, server: Server, pace: Pace = AT_ONCE
+) -> Load:
     """All sessions in the loop of `plain_durable.py`. kept: `messages`, or `events` for these and all events."""
     store = counting_database(server)
-    scenario = Scenario(session="fleet", steps=given.steps, chunks=given.chunks)
+    scenario = Scenario(session="fleet", steps=given.steps, chunks=given.chunks, delay=pace.delay)
     script = "plain_durable.py"
     with ExitStack() as stack:
         company = [stack.enter_context(Process(script, "work", store, f"{provider}/v1", kept)) for _ in range(workers)]
@@ -153,7 +177,9 @@ async def plain_load(workers: int, kept: str, given: argparse.Namespace, provide
                     assert response.status == 201
 
             return await measured(
-                partial(all_ended, start, "dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING')", store),
+                partial(
+                    all_ended, start, "dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING')", store, pace.apart
+                ),
                 "dbos.workflow_status WHERE status = 'SUCCESS'",
                 given.sessions,
                 store,
@@ -202,32 +228,39 @@ async def measured(
         memory=memory((groups["workers"] or groups["server"])[0]),
         connections=int(now["connections"]),
         completed=row[0] - 1,
-        queries=(now["queries"] - counted["queries"]) / number,
-        bytes=(now["bytes"] - counted["bytes"]) / number,
+        **{name: (now[name] - counted[name]) / number for name in ("queries", "transactions", "bytes")},
     )
 
 
 def count(connection: psycopg.Connection) -> dict[str, float]:
-    """Statements so far but for those of this program, bytes, and connections of others."""
+    """Statements and transactions so far but for those of this program, bytes, and connections of others."""
     row = connection.execute(
         "SELECT (SELECT sum(calls) FROM pg_stat_statements s WHERE s.dbid = d.oid AND query NOT LIKE '%pg_stat%'"
-        f" AND query NOT LIKE '%{LOOKING}%'), pg_database_size(d.oid),"
+        f" AND query NOT LIKE '%{LOOKING}%'),"
+        " (SELECT coalesce(sum(calls), 0) FROM pg_stat_statements s WHERE s.dbid = d.oid AND query ILIKE 'begin%'),"
+        " pg_database_size(d.oid),"
         " (SELECT count(*) - 1 FROM pg_stat_activity a WHERE a.datid = d.oid)"
         " FROM pg_database d WHERE datname = current_database()"
     ).fetchone()
     assert row is not None
-    return dict(zip(("queries", "bytes", "connections"), map(float, row), strict=True))
+    return dict(zip(("queries", "transactions", "bytes", "connections"), map(float, row), strict=True))
 
 
-async def all_ended(start: Callable[[], Awaitable[None]], unfinished: str, store: str, number: int) -> None:
-    """Start so many sessions, and wait until there is no row of an unfinished one."""
+async def all_ended(
+    start: Callable[[], Awaitable[None]], unfinished: str, store: str, apart: float, number: int
+) -> None:
+    """Start so many sessions, and wait until there is no row of an unfinished one.
+
+    apart: seconds between two starts.
+    """
     turn = asyncio.Semaphore(20)
 
-    async def one() -> None:
+    async def one(place: int) -> None:
+        await asyncio.sleep(place * apart)
         async with turn:
             await start()
 
-    await asyncio.gather(*(one() for _ in range(number)))
+    await asyncio.gather(*map(one, range(number)))
     with psycopg.connect(store, autocommit=True) as connection:
         deadline = time.monotonic() + 300
         while connection.execute(f"SELECT 1 AS {LOOKING} FROM {unfinished} LIMIT 1").fetchone():
@@ -312,7 +345,7 @@ async def deaths(kind: str, number: int, server: Server, folder: Path) -> list[f
         before = OTHER_HOST if kind == "other host" else ()
         company = [await ships.worker(lease=LEASE, before=before) for _ in range(0 if kind == "child" else 2)]
         for death in range(number):
-            scripts = [Script(who=f"{kind}-{death}-{place}", steps=30, pace=0.02) for place in range(AT_ONCE)]
+            scripts = [Script(who=f"{kind}-{death}-{place}", steps=30, pace=0.02) for place in range(UNDER_WAY)]
             ids = [await ships.start(script) for script in scripts]
             await until(lambda: all(len(ships.side.of(s.who).calls) >= 6 for s in scripts), "all are under way")  # noqa: B023
             found += await struck(ships, company, scripts)
@@ -411,6 +444,27 @@ def shown(loads: dict[str, Load], given: argparse.Namespace) -> str:
     return "\n".join(lines)
 
 
+def traffic_table(loads: dict[Pace, tuple[Load, Load]]) -> str:
+    """What sessions send to the database at each pace: those of one worker, and those of the plain loop."""
+    lines = [
+        "| the model, and the sessions | seconds | queries of a session | plain loop | transactions of a session "
+        "| plain loop | bytes of a session | plain loop |",
+        "|---|" + "--:|" * 7,
+    ]
+    for pace, (ours, plain) in loads.items():
+        figures = (
+            f"{ours.seconds:.0f}",
+            f"{ours.queries:.0f}",
+            f"{plain.queries:.0f}",
+            f"{ours.transactions:.0f}",
+            f"{plain.transactions:.0f}",
+            f"{ours.bytes / 1000:.1f} kB",
+            f"{plain.bytes / 1000:.1f} kB",
+        )
+        lines.append(f"| {pace.title} | {' | '.join(figures)} |")
+    return "\n".join(lines)
+
+
 def deaths_table(went_on: dict[str, list[float]]) -> str:
     """How long after a death sessions went on, by kinds of workers."""
     lines = [
@@ -421,6 +475,27 @@ def deaths_table(went_on: dict[str, list[float]]) -> str:
     return "\n".join(lines)
 
 
+def traffic(given: argparse.Namespace) -> str:
+    """What sessions send to the database over a slow model, beside a quick one, as a table."""
+    slow = f"a chunk every {given.slow:g} ms"
+    paces = (
+        AT_ONCE,
+        Pace(f"{slow}, all sessions at once", given.slow),
+        Pace(f"{slow}, five sessions a second", given.slow, 0.2),
+        Pace(f"{slow}, a session a second", given.slow, 1.0),
+    )
+    loads = {}
+    with ExitStack() as stack:
+        server = stack.enter_context(Server(durable=True, connections=CONNECTIONS, settings=COUNTS))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        provider = f"http://127.0.0.1:{stack.enter_context(Process('mock_provider.py')).line().strip()}"
+        for number, pace in enumerate(paces):
+            print(f"{pace.title} ...", file=sys.stderr, flush=True)
+            ours = asyncio.run(load(1, given, provider, server, folder / f"load-{number}", pace=pace))
+            loads[pace] = ours, asyncio.run(plain_load(1, "events", given, provider, server, pace))
+    return traffic_table(loads)
+
+
 def main() -> None:
     """Measure, print, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -429,9 +504,17 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=10)
     parser.add_argument("--pairs", type=int, default=3, help="how often loads are measured in turns")
     parser.add_argument("--deaths", type=int, default=5, help="of each kind, a third of it on another host; 0: none")
-    parser.add_argument("--page", type=Path, default=PAGE, help="where the tables are written to")
+    parser.add_argument("--slow", type=float, metavar="MS", help="count only the traffic with the database")
+    parser.add_argument("--page", type=Path, help="where the tables are written to")
     given = parser.parse_args()
     busy, began = os.getloadavg()[0], time.monotonic()
+    command = ("tests/benchmarks/fleet.py " + " ".join(sys.argv[1:])).strip()
+    if given.slow is not None:
+        table = traffic(given)
+        about = machine(commit(ROOT), command, 1, busy, time.monotonic() - began)
+        print(table)
+        write_page(given.page or SCALE_PAGE, f"{about}\n\n{table}", "traffic")
+        return
     went_on: dict[str, list[float]] = {}
     with ExitStack() as stack:
         server = stack.enter_context(Server(durable=True, connections=CONNECTIONS, settings=COUNTS))
@@ -474,14 +557,13 @@ def main() -> None:
             if number and (kind != "other host" or subprocess.run([*OTHER_HOST, "true"], check=False).returncode == 0):
                 print(f"deaths: {kind} ...", file=sys.stderr, flush=True)
                 went_on[titles[kind]] = asyncio.run(deaths(kind, number, server, folder / kind.replace(" ", "-")))
-    command = ("tests/benchmarks/fleet.py " + " ".join(sys.argv[1:])).strip()
     about = machine(commit(ROOT), command, given.pairs, busy, time.monotonic() - began)
     texts = {"fleet": "\n\n".join((about, shown(loads, given), compared(pairs), without))}
     if went_on:
         texts["deaths"] = f"{about}\n\n{deaths_table(went_on)}"
     for name, text in texts.items():
         print(text)
-        write_page(given.page, text, name)
+        write_page(given.page or PAGE, text, name)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from endstop import store as package
 from endstop.decision import Question
 from endstop.store.base import SequenceConflict, SessionFilter, SessionStatus, StoreError
 from endstop.store.database import Database
+from endstop.store.queries import make_cursor
 from endstop.store.sql import SqlStore
 from endstop.store.transaction import Transaction
 from msgspec.structs import replace
@@ -24,6 +25,10 @@ from .others import process, waiting
 
 FOLDER = Path(package.__file__ or "").parent
 """The code of the store."""
+OWNERS = (None, "ann", "zoe")
+STATUSES: tuple[SessionStatus | None, ...] = (None, "completed", "failed", "queued")
+AGENTS = (None, "main", "other", "early")
+"""What is listed of `many_sessions`, in all combinations: of most sessions, of few, of old ones only, of none."""
 
 
 class Executed(NamedTuple):
@@ -43,17 +48,16 @@ class Executed(NamedTuple):
 
 @contextmanager
 def recorded(database: Database, look: Callable[[Executed, Any], None] | None = None) -> Iterator[list[Executed]]:
-    """What is executed meanwhile, each statement once for each place.
+    """What is executed meanwhile, each statement once for each place and all its parameters.
 
     look: called before each one is executed for the first time, with the driver's connection.
     """
-    found: dict[tuple[tuple[str, int], str], Executed] = {}
+    found: dict[str, Executed] = {}
 
     def note(connection: Connection, cursor: Any, sql: str, parameters: Any, context: Any, many: bool) -> None:
-        place = _place(sys._getframe())
-        if (place, sql) not in found:
-            one = Executed(connection.dialect.name, place, sql, parameters[0] if many else parameters)
-            found[place, sql] = one
+        one = Executed(connection.dialect.name, _place(sys._getframe()), sql, parameters[0] if many else parameters)
+        if repr(one) not in found:
+            found[repr(one)] = one
             if look is not None:
                 look(one, cursor.connection)
 
@@ -79,13 +83,13 @@ async def use(store: SqlStore, rows: int) -> None:
     await _claim_and_run(store)
     await _take_over(store)
     await _repeat(store)
-    statuses: tuple[SessionStatus | None, ...] = (None, "completed", "queued")
-    for owner, status, agent in product((None, "ann"), statuses, (None, "other")):
-        wanted = SessionFilter(owner=owner, status=status, agent=agent, limit=2)
+    old = await store.session("old_500")
+    assert old is not None
+    for owner, status, agent, parent in product(OWNERS, STATUSES, AGENTS, (None, "old_2")):
+        wanted = SessionFilter(owner=owner, status=status, agent=agent, parent=parent)
         _, cursor = await store.sessions(wanted)
-        if cursor is not None:
-            await store.sessions(replace(wanted, before=cursor))
-    await store.sessions(SessionFilter(parent="old_2"))
+        for place in {cursor or make_cursor(old), make_cursor(old)}:
+            await store.sessions(replace(wanted, before=place))
     await store.run("run_of_7")
     await store.statuses(["run_of_7", "run_of_8"])
     await store.runs("old_7")

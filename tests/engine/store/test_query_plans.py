@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from endstop.store.base import SessionFilter
 from endstop.store.database import Database
+from endstop.store.database_schema import FILTERS
 from endstop.store.sql import SqlStore
 from endstop.store.url import store_at
 from sqlalchemy import Connection
@@ -84,6 +86,49 @@ def test_a_statement_that_reads_a_whole_table_is_seen(executed: tuple[Any, dict[
     with executed[1][dialect].read_engine.connect() as connection:
         for sql in ("SELECT id FROM endstop_sessions WHERE runs = 7", "DELETE FROM endstop_runs WHERE steps = 7"):
             assert scans(connection, Executed(dialect, ("here", 1), sql, ()))
+
+
+def test_a_page_of_a_list_reads_no_sessions_but_those_on_it(
+    executed: tuple[list[Executed], dict[str, Database]],
+) -> None:
+    statements, databases = executed
+    lists = [one for one in statements if "ORDER BY endstop_sessions.created_at DESC" in one.sql]
+    seen = {(one.dialect, tuple(filters(one)), "created_at, endstop_sessions.id) <" in one.sql) for one in lists}
+    assert len(seen) == 2 * 2 ** len(FILTERS) * 2 * 2, "not every list of either database was read: let `use` do it"
+    reading = []
+    for dialect, database in databases.items():
+        with database.read_engine.connect() as connection:
+            for one in lists:
+                if one.dialect == dialect and (read := sessions_read(connection, one)):
+                    reading.append(f"{read}: {one.sql.partition(' WHERE ')[2]} {one.parameters}")
+    assert not reading, "\n".join(reading)
+
+
+def sessions_read(connection: Connection, statement: Executed) -> str | None:
+    """How a list reads more sessions than a page has; None if it does not.
+
+    PostgreSQL reads them, each once to find it and once for the rest of it. SQLite says which columns it looks up in an
+    index, and whether it sorts what it finds.
+    """
+    if statement.dialect == "sqlite":
+        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement.sql}", statement.parameters)
+        steps = [row[3] for row in rows]
+        found = steps[: steps.index("SCAN anon_1")]  # what follows is about the sessions of the page
+        limits = filters(statement)
+        sought = ["parent"] if "parent" in limits else limits  # the others are compared: sub-agents are few
+        sorts = any("TEMP B-TREE" in step for step in found)
+        return "; ".join(found) if sorts or not all(f"{name}=?" in " ".join(found) for name in sought) else None
+    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.sql}"
+    plan = connection.exec_driver_sql(explain, statement.parameters).scalar_one()
+    reads = [step for step in _steps(plan[0]["Plan"]) if step.get("Relation Name") == "endstop_sessions"]
+    read = sum(step["Actual Loops"] * (step["Actual Rows"] + step.get("Rows Removed by Filter", 0)) for step in reads)
+    return None if read <= 2 * (SessionFilter().limit + 1) else f"{read} sessions"
+
+
+def filters(statement: Executed) -> list[str]:
+    """The columns by which a list is limited."""
+    where = statement.sql.partition("\nWHERE ")[2]
+    return [name for name in (*FILTERS, "parent") if f"endstop_sessions.{name} = " in where]
 
 
 def scans(connection: Connection, statement: Executed) -> list[str]:
