@@ -13,6 +13,7 @@ from endstop.decision import Question, WrongUse
 from endstop.store.base import (
     LeaseLost,
     SessionBusy,
+    SessionDeleted,
     SessionFilter,
     SessionLocked,
     Store,
@@ -167,7 +168,7 @@ async def test_only_who_has_enrolled_claims_and_only_a_run_that_is_not_over(any_
         await any_store.claim("session_1", "run_1")
     await any_store.join(process("one"))
     assert "not the latest run" in await refused(SessionLocked, any_store.claim("session_1", "run_0"))
-    assert "does not exist" in await refused(StoreError, any_store.claim("nobody", "run_1"))
+    assert "does not exist" in await refused(SessionDeleted, any_store.claim("nobody", "run_1"))
     await any_store.claim("session_1", "run_1")
     await any_store.commit(beginning(2))
     await any_store.commit(ending(3, 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from alembic import command
@@ -13,7 +14,7 @@ from endstop.store.base import PAGE_FORMAT, Store, StoreError
 from endstop.store.database_schema import VERSION_TABLE
 from endstop.store.sql import SqlStore
 from endstop.store.url import store_at
-from sqlalchemy import Connection, NullPool, create_engine, text
+from sqlalchemy import NullPool, create_engine, event, text
 from sqlalchemy.exc import IntegrityError
 
 from ...postgres import Server
@@ -82,15 +83,18 @@ async def test_an_older_process_that_is_at_work_has_the_oldest_format(before: Sq
 
 def test_each_migration_locks_one_table_in_use_and_no_further_later_on(before: SqlStore) -> None:
     """Otherwise there are deadlocks: who writes locks several tables, too, and reads one before it writes to it."""
-    held, latest = [], False
+    count, latest = 0, False
     while not latest:
         with before._database.write_engine.begin() as connection:
+            held: list[set[tuple[str, str]]] = []
+            event.listen(connection, "after_cursor_execute", lambda *given: held.append(_locked(given[1])))  # noqa: B023
             latest = database.migrate(connection, "it")
-            held.append(_locked(connection))
-    assert len(held) == 5
-    for locks in held:
-        assert len({table for table, _ in locks}) == 1
-        assert not {mode for _, mode in locks} >= {"ShareLock", "AccessExclusiveLock"}
+        count += 1
+        locks = [each for each in held if each]
+        assert {table for each in locks for table, _ in each} == {next(iter(locks[0]))[0]}
+        alone = [any(mode == "AccessExclusiveLock" for _, mode in each) for each in locks]
+        assert alone[0] == alone[-1], "it keeps readers from the table from its first lock on, or never"
+    assert count == 6
 
 
 async def test_a_migration_lets_others_pass_and_tries_again(before: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,10 +135,10 @@ def _waits(store: SqlStore) -> bool:
         return connection.execute(text(query)).first() is not None
 
 
-def _locked(connection: Connection) -> set[tuple[str, str]]:
+def _locked(cursor: Any) -> set[tuple[str, str]]:
     """The tables that this transaction keeps from others, and how: who writes takes no such lock."""
     query = """SELECT relname, mode FROM pg_locks JOIN pg_class ON pg_class.oid = relation
         WHERE pid = pg_backend_pid() AND relkind = 'r' AND relname LIKE 'endstop%'
         AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
         AND relname NOT IN ('endstop_schema', 'endstop_page_formats')"""
-    return {(row.relname, row.mode) for row in connection.execute(text(query))}
+    return set(cursor.connection.execute(query).fetchall())
