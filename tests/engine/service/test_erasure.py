@@ -200,9 +200,9 @@ async def test_many_sessions_go_in_transactions_of_a_bounded_size() -> None:
     event.listen(store._database.write_engine, "commit", lambda _: sizes.append(count(store, "endstop_sessions")))
     told: list[int] = []
     assert await Erasure(store, "alice", on_erased=told.append).run(0) == []
-    await store.close()
     assert (sizes[0], count(store, "endstop_sessions"), told) == (140, 0, [50, 100, 140])
     assert max(before - after for before, after in itertools.pairwise(sizes)) == AT_ONCE
+    await store.close()
 
 
 # ---- the queue
