@@ -38,7 +38,7 @@ from ..decision.events import (
 )
 from ..decision.messages import NO_MESSAGE, MessageDeltas, Reasoning, new_call, new_message
 from ..decision.settings import settings_to_record
-from .format import DECODE_ERRORS, SHARED_FIELDS, Header, encode_line, leaves_out, packs, parse_line
+from .format import DECODE_ERRORS, SHARED_FIELDS, Header, build_decoder, encode_line, leaves_out, packs, parse_line
 from .parts_line import ArgumentsEntry, Entry, PartsLine, StartEntry, TextEntry, pack
 from .short_forms import short_form, with_short_tools
 
@@ -237,7 +237,7 @@ def lacks_message(line: bytes) -> bool:
 
 @cache
 def _decode_parts() -> Callable[[bytes], list[Part]]:
-    return msgspec.json.Decoder(list[Part]).decode
+    return build_decoder(list[Part])
 
 
 def _decoded(parts: Sequence[Part | PartsLine | bytes]) -> Sequence[Part | PartsLine]:

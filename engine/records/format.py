@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
+from threading import Lock
 from typing import Any, Literal
 
 import msgspec
@@ -130,13 +131,16 @@ class _Beginning(Struct):
     format: str = ""
 
 
+_decode_beginning = msgspec.json.Decoder(_Beginning).decode
+
+
 def begins_record(lines: Iterable[bytes]) -> bool:
     """Return whether the first of these lines that is not blank is the header of a record of any version.
 
     Like every line of a record it is JSON: spaces, the order of members and a byte order mark do not matter.
     """
     try:
-        begins = msgspec.json.decode(_first_of(lines), type=_Beginning)
+        begins = _decode_beginning(_first_of(lines))
     except DECODE_ERRORS:
         return False
     return (begins.type, begins.format) == ("HEADER", FORMAT)
@@ -148,13 +152,16 @@ def _first_of(lines: Iterable[bytes]) -> bytes:
     return next((line for line in plain if line.strip()), b"")
 
 
+_decode_header = msgspec.json.Decoder(Header).decode
+
+
 def parse_header(path: str | os.PathLike[str], lines: Iterable[bytes]) -> Header:
     """Parse the header in the first lines of a file. Raises WrongUse if there is none, or of a newer major version."""
     line = _first_of(lines)
     if not line:
         raise WrongUse(f"{path} is not an endstop record: it is empty, or its first line is")
     try:
-        header = msgspec.json.decode(line, type=Header)
+        header = _decode_header(line)
     except DECODE_ERRORS:
         header = None
     if header is None or header.format != FORMAT:
@@ -179,10 +186,23 @@ def packs(header: Header) -> bool:
     return int(header.version.split(".", 1)[0]) >= 3
 
 
+_BUILDING = Lock()
+
+
+def build_decoder(kind: Any) -> Callable[[bytes], Any]:
+    """Build a decoder for lines of a type: while one thread builds one, others wait.
+
+    msgspec learns a type at its first use, and keeps what it has learnt before it knows all of it. A second thread that
+    comes to the same type meanwhile crashes the process (msgspec 0.22).
+    """
+    with _BUILDING:
+        return msgspec.json.Decoder(kind).decode
+
+
 @cache
 def _decode() -> Callable[[bytes], Decoded]:
     """Return the decoder for all types of lines. Building it takes 10 ms, which who only writes a record saves."""
-    return msgspec.json.Decoder(Decoded).decode
+    return build_decoder(Decoded)
 
 
 def decode_generic(line: bytes, first: RunStarted | None = None) -> Decoded:
@@ -275,6 +295,7 @@ def decode_run_started(line: bytes, first: RunStarted | None = None) -> RunStart
 
     first: the first run of the file, which has what a later run's line leaves out.
     """
+    _decode()  # with it msgspec learns all types whose fields are decoded below
     raw: Any = _decode_raw()(line)
     values = {name: getattr(raw, name) for name in RunStarted.__struct_fields__}
     shared = not bytes(raw.policy)
@@ -318,4 +339,4 @@ def _decode_raw() -> Callable[[bytes], Struct]:
         else:
             fields.append((field.name, kind, Raw(b"[]") if kind is Raw else field.default))
     fields.append(("as_in", str, ""))
-    return msgspec.json.Decoder(msgspec.defstruct("_Raw", fields, tag="RUN_STARTED", kw_only=True)).decode
+    return build_decoder(msgspec.defstruct("_Raw", fields, tag="RUN_STARTED", kw_only=True))

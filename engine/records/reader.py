@@ -188,7 +188,7 @@ def last_event(path: str | os.PathLike[str]) -> tuple[str | None, int] | None:
         while end > 0:
             begin = content.rfind(b"\n", 0, end - 1) + 1
             with suppress(*DECODE_ERRORS):
-                event = msgspec.json.decode(rewrite_line(content[begin:end]), type=_Numbered)
+                event = _decode_numbered(rewrite_line(content[begin:end]))
                 if event.seq is not None:
                     return None if event.outcome is None else event.outcome.run_id, event.seq + event.count - 1
             end = begin
@@ -204,6 +204,9 @@ class _Numbered(Struct):
     count: int = 1
     """Number of events in the line (`parts_line.py`)."""
     outcome: _Ended | None = None
+
+
+_decode_numbered = msgspec.json.Decoder(_Numbered).decode
 
 
 def _check_complete(path: str | os.PathLike[str], events: Iterable[Event], damaged: list[int]) -> None:
