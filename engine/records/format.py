@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+from _thread import allocate_lock
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
-from threading import Lock
 from typing import Any, Literal
 
 import msgspec
@@ -186,7 +186,7 @@ def packs(header: Header) -> bool:
     return int(header.version.split(".", 1)[0]) >= 3
 
 
-_BUILDING = Lock()
+_BUILDING = allocate_lock()  # of `threading`, which a hook of an agent does not import
 
 
 def build_decoder(kind: Any) -> Callable[[bytes], Any]:
