@@ -147,6 +147,10 @@ class Reachable(Protocol):
         ...
 
 
+DROPPED_AT_ONCE = 100
+"""The most runs that endstop passes to one call of `Queue.drop`."""
+
+
 class Queue(Protocol):
     """Queue of runs in a durable engine. Several processes may use it at the same time."""
 

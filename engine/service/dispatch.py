@@ -317,13 +317,13 @@ class QueueDispatcher:
                 await self._recover(waiting[run_id])
 
     async def drop_left(self) -> None:
-        """Delete from the queue what processes that are no members any more have left there of runs that are over.
+        """Delete ended runs from the queue that were given to processes which are no longer members.
 
-        The process may have died after the end of a run was stored and before the queue had noted it, and then the run
-        would count as being executed for ever; or before it had deleted the run from the queue. A run that is unknown
-        to the store was deleted with its session. An interrupted run keeps its results, for its session may be resumed;
-        if it counts as being executed, another process ends its work. What is still to be executed is left to
-        `adopt` and `resubmit_lost`.
+        Such a process died after it had stored the end of the run. If the queue does not know of that end, the run
+        counts as being executed, and takes a place, for ever. A run that is not in the store was deleted with its
+        session. An interrupted run keeps its results, as its session may be resumed; if it counts as being executed,
+        it is given to another process, which ends its work. Runs to be executed are left to `adopt` and
+        `resubmit_lost`.
         """
         members = [process.id for process in await self._store.processes()]
         dropped, last = 0, None

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from msgspec import Struct
 
 from ..base.metrics_registry import Metrics
-from ..durability import Queue
+from ..durability import DROPPED_AT_ONCE, Queue
 from ..objects.object_store import ObjectStore, every_object
 from ..providers.clock import Clock, SystemClock
 from ..store.base import GOING, LEASE, Orphan, SessionFilter, SessionStatus, Store, StoredSession
@@ -30,8 +30,6 @@ PAGE = 1000
 """How many sessions are counted at a time."""
 AT_ONCE = 50
 """How many sessions are deleted at a time, in one transaction."""
-RUNS_AT_ONCE = 100
-"""How many runs are deleted from the queue at a time."""
 RECORDS_AT_ONCE = 32
 """How many records of the archive are deleted at the same time."""
 OnErased = Callable[[int], object]
@@ -134,8 +132,8 @@ class Erasure:
         idle = [one for one in page if one.status not in GOING or one.holder not in members]
         if self._queue is not None:
             runs = [id for one in idle for id in await self._runs_of(one)]
-            for first in range(0, len(runs), RUNS_AT_ONCE):
-                await self._queue.drop(*runs[first : first + RUNS_AT_ONCE])
+            for first in range(0, len(runs), DROPPED_AT_ONCE):
+                await self._queue.drop(*runs[first : first + DROPPED_AT_ONCE])
         gone = set(await self._store.delete_idle(idle)) if idle else set()
         self.erased.sessions += len(gone)
         self.erased.runs += sum(one.runs for one in idle if one.id in gone)

@@ -171,13 +171,14 @@ class EventBuffer:
             except RunLost:
                 raise
             except OSError as error:
-                if self._caller_waits and self._failed:
+                if not self._caller_waits:
+                    self._outage.failed(run_id=self.run_id, error=str(error))
+                    await asyncio.sleep(RETRY_SECONDS)
+                    continue
+                if self._failed:
                     return
-                if self._caller_waits:
-                    self._failed = True
-                    raise
-                self._outage.failed(run_id=self.run_id, error=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
+                self._failed = True
+                raise
         await self._ownership.check()
 
     async def drain(self) -> None:

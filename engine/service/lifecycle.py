@@ -13,7 +13,7 @@ from itertools import islice
 from time import monotonic
 
 from ..decision import WrongUse
-from ..durability import Queue
+from ..durability import DROPPED_AT_ONCE, Queue
 from ..engine import Engine
 from ..store.base import Orphan, Store
 from .active import ActiveSessions
@@ -23,10 +23,8 @@ from .queue_worker import QueueWorker
 from .session_retention import SessionRetention
 from .supervisor import RunSupervisor
 
-DROPPED_AT_ONCE = 100
-"""How many ended runs are deleted from the queue at a time."""
 LOOK_SECONDS = 3600.0
-"""Seconds after which a process looks for what others have left in the queue, even if it has evicted nobody."""
+"""Seconds between two deletions of what dead processes left in the queue, while this process evicts none."""
 NOT_JOINED = "this process could not join the others on the store yet"
 
 
@@ -183,9 +181,9 @@ class Lifecycle:
                 outage.failed(error=str(error))
 
     async def _drop_left_runs(self) -> None:
-        """Delete from the queue what dead processes have left: now, after evictions by this process, and every hour.
+        """Delete ended runs of dead processes from the queue: at the start, after each eviction here, and every hour.
 
-        Every hour, because a process without a queue may have evicted it, or the process left while the queue was away.
+        The hourly deletion is for processes that another one has evicted, or that left while the queue was unreachable.
         """
         outage = self._supervisor.outages["what dead processes left in the queue could not be deleted yet"]
         while self._dispatcher is not None:

@@ -147,14 +147,12 @@ class ChangeWatcher:
         before, others = None, 0
         while not self._closed.wait(LOOK_SECONDS):
             version = connection.exec_driver_sql("PRAGMA data_version").scalar()
-            if version == before:
-                connection.rollback()
-                continue
-            had_others = others > 0  # one that has left since has written before
-            others = connection.execute(_MEMBERS).scalar_one() - 1
+            has_changed, had_others = version != before, others > 0
+            if has_changed:
+                others = connection.execute(_MEMBERS).scalar_one() - 1
             connection.rollback()
             before = version
-            if others > 0 or had_others:
+            if has_changed and (others > 0 or had_others):  # one that has left since may have written before
                 with suppress(RuntimeError):  # the event loop is closed, and nobody waits any more
                     self._loop.call_soon_threadsafe(self._report)
 

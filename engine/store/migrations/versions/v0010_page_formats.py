@@ -15,7 +15,7 @@ down_revision = "0009"
 
 FORMATS = (1, 2, 3)
 REFUSES = "restart_this_process_as_the_newer_version"
-"""The name of the constraint: PostgreSQL says it to the process that it refuses."""
+"""Name of the foreign key. PostgreSQL's error quotes it to an older process that tries to join: it says what to do."""
 
 
 def upgrade() -> None:
